@@ -1,0 +1,86 @@
+"""Estimated work of messages, in rows: enough to tell a fact table from a dimension, no more.
+
+Known sizes (relations, stored messages) are used where there are any. An attribute has at most as many values as
+the smallest relation that has it.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from calitree.hypertree import Edge
+from calitree.joingraph import Schema
+from calitree.message import Message
+from calitree.placement import Placement
+
+
+class Cost:
+    """Estimates for one placement. `stored` tells which messages are at hand."""
+
+    def __init__(self, schema: Schema, placement: Placement, stored: dict[Edge, Message]) -> None:
+        self.schema = schema
+        self.placement = placement
+        self.tree = placement.tree
+        self.stored = stored
+        self._rows: dict[Edge, float] = {}
+        self._work: dict[Edge, float] = {}
+
+    def distinct(self, attribute: str) -> float:
+        rows = [
+            self.schema.relations[relation].table.rows
+            for relation in self.schema.attributes[attribute].relations
+            if relation in self.placement.query.relations
+        ]
+        return max(1, min(rows, default=1))
+
+    def rows(self, source: str, target: str) -> float:
+        """How many rows the message has."""
+        edge = (source, target)
+        if edge not in self._rows:
+            if edge in self.stored:
+                self._rows[edge] = self.stored[edge].table.rows
+            else:
+                keep = self.placement.keep(source, target)
+                values = prod(self.distinct(a) for a in keep)
+                self._rows[edge] = min(self.joined(source, target), values)
+        return self._rows[edge]
+
+    def joined(self, bag: str, target: str | None) -> float:
+        """How many rows are joined at a bag when it sends to `target` (None: absorbs)."""
+        here = [
+            self.schema.relations[r].table.rows
+            for r in self.tree.bag(bag).relations
+            if r in self.placement.query.relations
+        ]
+        incoming = [w for w in self.tree.neighbours(bag) if w != target]
+        if not here:
+            return max((self.rows(w, bag) for w in incoming), default=1)
+        # Carried attributes may multiply the rows; a message without any has one row a key.
+        fanout = prod(
+            max(1.0, self.rows(w, bag) / prod(map(self.distinct, self.tree.separator(w, bag))))
+            for w in incoming
+            if self.placement.carried(w, bag)
+        )
+        return max(here) * fanout
+
+    def contraction(self, bag: str, target: str | None) -> float:
+        incoming = (w for w in self.tree.neighbours(bag) if w != target)
+        return self.joined(bag, target) + sum(self.rows(w, bag) for w in incoming)
+
+    def message(self, source: str, target: str) -> float:
+        """The work to have the message: none if it is stored, else its own and that of those it needs."""
+        edge = (source, target)
+        if edge in self.stored or not self.placement.relations_behind(source, target):
+            return 0.0
+        if edge not in self._work:
+            needed = (w for w in self.tree.neighbours(source) if w != target)
+            self._work[edge] = self.contraction(source, target) + sum(
+                self.message(w, source) for w in needed
+            )
+        return self._work[edge]
+
+    def answer(self, root: str) -> float:
+        """The work to answer at this root."""
+        return self.contraction(root, None) + sum(
+            self.message(w, root) for w in self.tree.neighbours(root)
+        )

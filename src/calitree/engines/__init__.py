@@ -1,0 +1,180 @@
+"""Who computes. An engine has one verb, `contract`, and never sees a tree, a bag or a query.
+
+A contraction joins its inputs (relations and messages) on the attributes they share, keeps the rows that
+pass the filters, multiplies annotations with ⊗ and sums them with ⊕ by the attributes kept. A message is
+one; the absorption that answers a query is another. All messages wanted from one bag come in one call, so
+that an engine may compute them in one scan.
+
+The worked example: Sales(store, price) receives a message from Stores (COUNT by store, restricted to one
+city). The total price is
+
+    Contraction(
+        inputs=(Input(sales, {"store": "store_nbr", "price": "price"}), Input(message, {"store": "store"})),
+        outputs=(
+            Output(
+                inputs=(0, 1), where=(), keep=(),
+                columns=(Column("c0", SUM_PRODUCT, (Lifted(0, (price,)), Stored(1, "c0"))),),
+            ),
+        ),
+    )
+
+NULL never equals NULL in the join; in `keep` NULL is a value like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from calitree.errors import EngineError, did_you_mean
+from calitree.expressions import Expression
+from calitree.semiring import Semiring
+from calitree.types import Kind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Table(Protocol):
+    """A relation or a message, wherever it lives."""
+
+    @property
+    def kinds(self) -> Mapping[str, Kind]:
+        """Column names, in order, and their kinds."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+
+    @property
+    def nbytes(self) -> int:
+        """About how much memory it holds."""
+
+    @property
+    def exact(self) -> bool:
+        """False once an integer or decimal sum had to continue as floating point."""
+
+    @property
+    def null_free(self) -> frozenset[str]:
+        """Columns known to hold no NULL. Knowing none is always right, knowing some saves work."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """A table that takes part in a join, and which of its columns carries which attribute."""
+
+    table: Table
+    attributes: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Lifted:
+    """A factor computed from an input's own row: one expression (over attributes) a component.
+
+    `one` stands where a relation has no lift, so such relations are simply not listed. For sums, a NULL
+    lift counts as zero; the measure carries a not-NULL count beside it where that matters.
+    """
+
+    input: int
+    expressions: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A factor that a message carries: the column named `name`, or `name.component` for several."""
+
+    input: int
+    name: str
+
+
+Factor = Lifted | Stored
+
+
+@dataclass(frozen=True)
+class Column:
+    """One annotation to compute: the ⊗-product of its factors (`one` if none), summed with ⊕."""
+
+    name: str
+    semiring: Semiring
+    factors: tuple[Factor, ...]
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of its physical columns, one a component."""
+        return stored_parts(self.name, self.semiring)
+
+
+def stored_parts(name: str, semiring: Semiring) -> tuple[str, ...]:
+    """How a column of several components is laid out in a table."""
+    if len(semiring.components) == 1:
+        return (name,)
+    return tuple(f"{name}.{component}" for component in semiring.components)
+
+
+@dataclass(frozen=True)
+class Output:
+    """One table wanted: join `inputs`, filter by `where`, group by `keep`, compute `columns`.
+
+    The result has exactly the groups that have at least one joined row; with nothing to keep it has one row, or
+    none if no row was joined. Without columns it is the set of distinct `keep`.
+    """
+
+    inputs: tuple[int, ...]
+    where: tuple[Expression, ...]
+    keep: tuple[str, ...]
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """Everything wanted from one bag at one time. Output tables name kept attributes by their own names."""
+
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
+
+
+class Engine(Protocol):
+    """What it takes to be an engine."""
+
+    name: str
+
+    def load(self, name: str, source: Any) -> Table:
+        """Take a source (Arrow table, frame, path, …) as a base relation; cheap, reads the schema only."""
+
+    def contract(self, contraction: Contraction) -> list[Table]:
+        """Compute every output, in order."""
+
+    def arrow(self, table: Table) -> pa.Table:
+        """The whole table in this process; sums of decimals come back as decimals."""
+
+
+NAMES = ("local", "spark", "reference")
+
+
+def engine_of(engine: Any) -> Engine:
+    """An engine from its name, a SparkSession, or itself."""
+    if isinstance(engine, str):
+        if engine == "local":
+            from calitree.engines.local import LocalEngine
+
+            return LocalEngine()
+        if engine == "reference":
+            from calitree.engines.reference import ReferenceEngine
+
+            return ReferenceEngine()
+        if engine == "spark":
+            from calitree.engines.spark import SparkEngine
+
+            return SparkEngine()
+        raise EngineError(f"There is no engine {engine!r}.{did_you_mean(engine, NAMES)}")
+    if type(engine).__name__ == "SparkSession":
+        from calitree.engines.spark import SparkEngine
+
+        return SparkEngine(engine)
+    if all(hasattr(engine, verb) for verb in ("load", "contract", "arrow")):
+        return engine  # type: ignore[no-any-return]
+    raise EngineError(
+        f"An engine is one of {', '.join(NAMES)}, a SparkSession or an object with load, contract and "
+        f"arrow; got {type(engine).__name__}."
+    )

@@ -1,0 +1,203 @@
+"""Annotations as NumPy arrays: exact integers (decimals are scaled to integers) as long as they fit 64 bits.
+
+Before two arrays are multiplied or summed their magnitudes are bounded; what might not fit continues as floating point
+and is marked inexact. Nothing wraps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Array = np.ndarray[Any, Any]
+LIMIT = 2**63
+
+
+@dataclass(frozen=True)
+class Value:
+    """One component of an annotation on every row.
+
+    `valid` is None where nothing is NULL. `labels`, if given, are sorted values of any type of which `data` holds
+    the positions: that is how MIN and MAX of text and dates are computed.
+    """
+
+    data: Array
+    valid: Array | None = None
+    scale: int = 0
+    labels: pa.Array | None = None
+    exact: bool = True
+
+    @property
+    def is_integer(self) -> bool:
+        return bool(self.data.dtype == np.int64)
+
+    @property
+    def bound(self) -> int:
+        """max |value|, for integers."""
+        if not len(self.data):
+            return 0
+        return max(-int(self.data.min()), int(self.data.max()))
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.data.nbytes) + (0 if self.valid is None else int(self.valid.nbytes))
+
+    def take(self, index: Array | None) -> Value:
+        if index is None:
+            return self
+        valid = None if self.valid is None else self.valid[index]
+        return Value(self.data[index], valid, self.scale, self.labels, self.exact)
+
+    def as_float(self) -> Value:
+        """The same numbers as doubles."""
+        data = self.data.astype(np.float64)
+        return Value(data / 10.0**self.scale if self.scale else data, self.valid, exact=self.exact)
+
+    def at_scale(self, scale: int) -> Value:
+        """The same integers at a finer scale, as doubles if they do not fit."""
+        factor = 10 ** (scale - self.scale)
+        if self.bound * factor >= LIMIT:
+            return self.as_float()
+        return Value(self.data * factor, self.valid, scale, None, self.exact)
+
+    def filled(self, zero: Any) -> Value:
+        """NULLs replaced by the semiring's zero."""
+        if self.valid is None:
+            return self
+        data = np.where(self.valid, self.data, self.data.dtype.type(zero))
+        return Value(data, None, self.scale, self.labels, self.exact)
+
+
+def from_arrow(array: pa.Array) -> Value:
+    """An Arrow array as a value; anything that is not a number or a boolean by its order."""
+    valid = None
+    if array.null_count:
+        valid = array.is_valid().to_numpy(zero_copy_only=False)
+    dtype = array.type
+    if pa.types.is_null(dtype):
+        return Value(np.zeros(len(array), np.int64), np.zeros(len(array), bool))
+    if pa.types.is_boolean(dtype):
+        return Value(array.fill_null(False).to_numpy(zero_copy_only=False), valid)
+    if pa.types.is_uint64(dtype):
+        array, dtype = array.cast(pa.decimal128(20, 0)), pa.decimal128(20, 0)
+    if pa.types.is_integer(dtype):
+        return Value(_numpy(array.cast(pa.int64()), 0), valid)
+    if pa.types.is_floating(dtype):
+        return Value(_numpy(array.cast(pa.float64()), 0.0), valid)
+    if pa.types.is_decimal(dtype):
+        return _from_decimal(array, valid)
+    labels = array.unique().drop_null()
+    labels = labels.take(pc.sort_indices(labels))
+    index = pc.index_in(array, value_set=labels)
+    return Value(_numpy(index.cast(pa.int64()), 0), valid, labels=labels)
+
+
+def _from_decimal(array: pa.Array, valid: Array | None) -> Value:
+    """A decimal as an integer and a scale; as a double if it does not fit 64 bits."""
+    scale = array.type.scale
+    try:
+        whole = _rescaled(array.cast(pa.decimal128(38, scale)), 0)
+        return Value(_numpy(whole.cast(pa.int64()), 0), valid, scale)
+    except pa.ArrowInvalid:
+        return Value(_numpy(array.cast(pa.float64()), 0.0), valid, exact=False)
+
+
+def _numpy(array: pa.Array, zero: Any) -> Array:
+    if array.null_count:
+        array = array.fill_null(zero)
+    result: Array = array.to_numpy(zero_copy_only=False)
+    return result
+
+
+def to_arrow(value: Value) -> pa.Array:
+    """Back to Arrow: scaled integers as decimals, positions as what they stand for."""
+    mask = None if value.valid is None else ~value.valid
+    if value.labels is not None:
+        return value.labels.take(pa.array(value.data, pa.int64(), mask=mask))
+    array = pa.array(value.data, mask=mask)
+    if not value.scale:
+        return array
+    return _rescaled(array.cast(pa.decimal128(38, 0)), value.scale)
+
+
+def _rescaled(decimals: pa.Array, scale: int) -> pa.Array:
+    """The same unscaled integers read at another scale: no arithmetic, only another type."""
+    return pa.Array.from_buffers(
+        pa.decimal128(38, scale), len(decimals), decimals.buffers(), decimals.null_count, decimals.offset
+    )
+
+
+def multiply(left: Value, right: Value) -> Value:
+    """× of numbers."""
+    exact = left.exact and right.exact
+    if left.is_integer and right.is_integer:
+        if left.bound * right.bound < LIMIT:
+            return Value(left.data * right.data, None, left.scale + right.scale, None, exact)
+        exact = False
+    return Value(left.as_float().data * right.as_float().data, None, exact=exact)
+
+
+def add(left: Value, right: Value) -> Value:
+    """+ of numbers, NULL where either is: ⊗ of (min, +)."""
+    valid = left.valid if right.valid is None else right.valid
+    if left.valid is not None and right.valid is not None:
+        valid = left.valid & right.valid
+    exact = left.exact and right.exact
+    if left.is_integer and right.is_integer:
+        scale = max(left.scale, right.scale)
+        a, b = left.at_scale(scale), right.at_scale(scale)
+        if a.is_integer and b.is_integer and a.bound + b.bound < LIMIT:
+            return Value(a.data + b.data, valid, scale, None, exact)
+        exact = False
+    return Value(left.as_float().data + right.as_float().data, valid, exact=exact)
+
+
+def total(value: Value, groups: Array, count: int) -> Value:
+    """⊕ = sum, by group."""
+    if not value.is_integer:
+        data = np.bincount(groups, weights=value.data, minlength=count)
+        return Value(data[:count], None, exact=value.exact)
+    if value.bound * len(value.data) >= LIMIT:
+        sizes = np.bincount(groups, weights=np.abs(value.data.astype(np.float64)), minlength=count)
+        if len(sizes) and sizes.max() >= LIMIT // 2:
+            rough = value.as_float()
+            data = np.bincount(groups, weights=rough.data, minlength=count)
+            return Value(data[:count], None, exact=False)
+    result = np.zeros(count, np.int64)
+    np.add.at(result, groups, value.data)
+    return Value(result, None, value.scale, None, value.exact)
+
+
+def extreme(value: Value, groups: Array, count: int, largest: bool) -> Value:
+    """⊕ = min or max, by group; NULL where a group has no value. NaN is greater than every number."""
+    if value.valid is not None:
+        groups, value = groups[value.valid], value.take(value.valid)
+    data = value.data
+    seen = np.zeros(count, bool)
+    seen[groups] = True
+    if data.dtype == np.float64:
+        start = -np.inf if largest else np.nan
+        result = np.full(count, start)
+        (np.maximum if largest else np.fmin).at(result, groups, data)
+    else:
+        as_int = data.astype(np.int64)
+        limits = np.iinfo(np.int64)
+        result = np.full(count, limits.min if largest else limits.max, np.int64)
+        (np.maximum if largest else np.minimum).at(result, groups, as_int)
+        if data.dtype == bool:
+            result = result > 0
+    valid = None if seen.all() else seen
+    if valid is not None:
+        result = np.where(valid, result, result.dtype.type(0))
+    return Value(result, valid, value.scale, value.labels, value.exact)
+
+
+def any_of(value: Value, groups: Array, count: int) -> Value:
+    """⊕ = any, by group."""
+    result = np.zeros(count, bool)
+    result[groups[value.data.astype(bool)]] = True
+    return Value(result)

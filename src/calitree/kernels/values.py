@@ -1,0 +1,229 @@
+"""Values while an expression is evaluated: an array, or a scalar that stands for a constant column.
+
+Arrow has many types for one SQL type (dictionary, views, large strings, narrow integers). `column` brings
+a column to the few the kernels know: bool, int64, float64, decimal128, string or large_string, date32,
+timestamp (any unit; time zones as UTC). Only unsigned numbers that do not fit stay uint64.
+
+A NULL without a type is always a scalar: kernels that propagate NULL need not know the type it would have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from functools import reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from calitree.errors import ExpressionError
+from calitree.types import Kind, kind_of_arrow
+
+Datum = pa.Array | pa.Scalar
+
+NULL = pa.scalar(None)
+MAX_DIGITS = 38
+_STRING_LIMIT = 2**31 - 1
+
+
+def kind_of(datum: Datum) -> Kind:
+    return kind_of_arrow(datum.type)
+
+
+def is_null(datum: Datum) -> bool:
+    """Whether a datum is the constant NULL, whatever its type."""
+    return isinstance(datum, pa.Scalar) and not datum.is_valid
+
+
+def constant(value: int | float | Decimal | str | bool) -> pa.Scalar:
+    """A literal. Whole numbers beyond 64 bits are decimals while they fit, then floats."""
+    if isinstance(value, Decimal):
+        return _decimal_scalar(value)
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return _decimal_scalar(Decimal(value))
+    return pa.scalar(value)
+
+
+def _decimal_scalar(value: Decimal) -> pa.Scalar:
+    exponent = value.as_tuple().exponent
+    scale = -exponent if isinstance(exponent, int) and exponent < 0 else 0
+    digits = max(len(value.as_tuple().digits), scale, 1)
+    if digits > MAX_DIGITS:
+        return pa.scalar(float(value))
+    return pa.scalar(value, pa.decimal128(digits, scale))
+
+
+def column(data: pa.Array | pa.ChunkedArray) -> Datum:
+    """A column as the kernels want it."""
+    array = _plain(_one_chunk(data))
+    kind = kind_of_arrow(array.type)
+    if kind is Kind.NULL:
+        return NULL
+    if kind is Kind.INTEGER:
+        return _signed(array)
+    if kind is Kind.FLOAT:
+        return pc.cast(array, pa.float64())
+    if kind is Kind.DECIMAL:
+        return narrow(array)
+    if kind is Kind.DATE:
+        return pc.cast(array, pa.date32())
+    if kind is Kind.TIMESTAMP_TZ:
+        return pc.cast(array, pa.timestamp(array.type.unit, "UTC"))
+    return array
+
+
+def _one_chunk(data: pa.Array | pa.ChunkedArray) -> pa.Array:
+    if not isinstance(data, pa.ChunkedArray):
+        return data
+    if data.num_chunks == 1:
+        return data.chunk(0)
+    if pa.types.is_string(data.type) and data.nbytes > _STRING_LIMIT:
+        data = data.cast(pa.large_string())  # the offsets of one plain string array would overflow
+    return data.combine_chunks()
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    """Without the encoding: dictionaries, run ends, views and extension types."""
+    if isinstance(array, pa.ExtensionArray):
+        return _plain(array.storage)
+    if pa.types.is_run_end_encoded(array.type):
+        return _plain(pc.run_end_decode(array))
+    if pa.types.is_dictionary(array.type):
+        return pc.take(_plain(array.dictionary), array.indices)
+    if pa.types.is_string_view(array.type):
+        wide = array.nbytes > _STRING_LIMIT
+        return pc.cast(array, pa.large_string() if wide else pa.string())
+    if pa.types.is_binary_view(array.type):
+        return pc.cast(array, pa.large_binary())
+    return array
+
+
+def _signed(array: pa.Array) -> pa.Array:
+    try:
+        return pc.cast(array, pa.int64())
+    except pa.ArrowInvalid:
+        return array
+
+
+def narrow(datum: Datum) -> Datum:
+    """A decimal in 128 bits; a float where its digits do not fit."""
+    if pa.types.is_decimal128(datum.type):
+        return datum
+    if datum.type.scale <= MAX_DIGITS:
+        digits = min(datum.type.precision, MAX_DIGITS)
+        try:
+            return pc.cast(datum, pa.decimal128(digits, datum.type.scale))
+        except pa.ArrowInvalid:
+            pass
+    return pc.cast(datum, pa.float64())
+
+
+def number(datum: Datum) -> Datum:
+    """An operand of arithmetic or comparison; what int64 cannot hold is a decimal."""
+    if pa.types.is_uint64(datum.type):
+        return pc.cast(datum, pa.decimal128(20, 0))
+    return datum
+
+
+def zero_of(datum: Datum) -> pa.Scalar:
+    """Zero in the type of `datum`."""
+    return pa.scalar(Decimal(0) if pa.types.is_decimal(datum.type) else 0, datum.type)
+
+
+def double(datum: Datum) -> Datum:
+    return pc.cast(datum, pa.float64(), safe=False)
+
+
+def decimal(datum: Datum) -> Datum:
+    """An integer as a decimal: a constant with its own digits, a column with all that int64 may need."""
+    if pa.types.is_decimal(datum.type):
+        return datum
+    if isinstance(datum, pa.Scalar) and datum.is_valid:
+        return _decimal_scalar(Decimal(datum.as_py()))
+    return pc.cast(datum, pa.decimal128(19, 0))
+
+
+def unify(data: Sequence[Datum]) -> list[Datum]:
+    """The same values in one type, so that they can be compared or stand in one column."""
+    typed = [number(datum) for datum in data if not pa.types.is_null(datum.type)]
+    if not typed:
+        return list(data)
+    common = reduce(_common, (datum.type for datum in typed))
+    try:
+        return [to_type(datum, common) for datum in data]
+    except pa.ArrowInvalid:
+        if not pa.types.is_timestamp(common):
+            raise
+        # Nanoseconds end in 2262. A moment beyond is far from all of them, so microseconds will do.
+        coarse = pa.timestamp("us", common.tz)
+        return [to_type(datum, coarse) for datum in data]
+
+
+def to_type(datum: Datum, dtype: pa.DataType) -> Datum:
+    """A cast between types that `unify` found to be one family."""
+    if datum.type == dtype:
+        return datum
+    if pa.types.is_null(datum.type):
+        return pa.scalar(None, dtype)
+    if pa.types.is_timestamp(dtype) and pa.types.is_timestamp(datum.type):
+        return _to_unit(datum, dtype)
+    return pc.cast(datum, dtype, safe=not pa.types.is_floating(dtype))
+
+
+_UNITS = {"s": 0, "ms": 1, "us": 2, "ns": 3}
+
+
+def _to_unit(datum: Datum, dtype: pa.DataType) -> Datum:
+    if _UNITS[dtype.unit] < _UNITS[datum.type.unit]:
+        names = {"s": "second", "ms": "millisecond", "us": "microsecond"}
+        datum = pc.floor_temporal(datum, unit=names[dtype.unit])
+    return pc.cast(datum, dtype)
+
+
+def _common(left: pa.DataType, right: pa.DataType) -> pa.DataType:
+    """The type two values share; decimals may need 256 bits on the way."""
+    if left == right:
+        return left
+    kinds = {kind_of_arrow(left), kind_of_arrow(right)}
+    if all(kind.is_number for kind in kinds):
+        if Kind.FLOAT in kinds:
+            return pa.float64()
+        return _common_decimal(_as_decimal(left), _as_decimal(right))
+    if kinds == {Kind.STRING}:
+        return pa.large_string()
+    if all(kind.is_temporal for kind in kinds):
+        units = [getattr(dtype, "unit", "us") for dtype in (left, right)]
+        units = [unit if unit in _UNITS else "us" for unit in units]
+        finer = max(units, key=_UNITS.__getitem__)
+        return pa.timestamp(finer, "UTC" if Kind.TIMESTAMP_TZ in kinds else None)
+    if kinds in ({Kind.TIME}, {Kind.BINARY}):
+        return pa.time64("ns") if kinds == {Kind.TIME} else pa.large_binary()
+    raise ExpressionError(f"cannot mix values of type {left} and {right}")
+
+
+def _as_decimal(dtype: pa.DataType) -> pa.DataType:
+    return dtype if pa.types.is_decimal(dtype) else pa.decimal128(19, 0)
+
+
+def _common_decimal(left: pa.DataType, right: pa.DataType) -> pa.DataType:
+    scale = max(left.scale, right.scale)
+    digits = scale + max(left.precision - left.scale, right.precision - right.scale)
+    return pa.decimal128(digits, scale) if digits <= MAX_DIGITS else pa.decimal256(digits, scale)
+
+
+def on_arrays(kernel: Callable[..., pa.Array]) -> Callable[..., Datum]:
+    """Let a kernel that needs an array as its first argument take a constant too."""
+
+    def either(datum: Datum, *rest: object) -> Datum:
+        if isinstance(datum, pa.Scalar):
+            return kernel(pa.repeat(datum, 1), *rest)[0]
+        return kernel(datum, *rest)
+
+    either.__doc__ = kernel.__doc__
+    either.__name__ = getattr(kernel, "__name__", "kernel")
+    return either
+
+
+def broadcast(datum: Datum, length: int) -> pa.Array:
+    """A constant as a column."""
+    return pa.repeat(datum, length) if isinstance(datum, pa.Scalar) else datum

@@ -1,0 +1,375 @@
+"""Measures: SQL aggregates → sums of products of lifts, and a formula over them.
+
+An `Aggregate` is the sum of one product; a `Measure` is several of them and the formula (`final`) that makes the
+number a user asked for: `avg(x)` is Σx / Σ[x is not NULL]. Equal aggregates are shared between measures.
+
+NULLs: a row counts for `sum(e)` if e is not NULL. Beside Σe we carry the number of rows where it is not, and the
+sum is NULL where that is zero. If no row can be NULL that number is COUNT, which is there anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from calitree.annotation import Aggregate, Lift
+from calitree.errors import ExpressionError, did_you_mean
+from calitree.expressions import Expression, Resolved, conjuncts, parse_node, typed
+from calitree.joingraph import Schema
+from calitree.lifting import Lifting, Monomial, monomials, terms
+from calitree.nodes import (
+    binary,
+    cast,
+    column,
+    display,
+    kind_of,
+    marked,
+    nullif_zero,
+    number,
+    owners,
+    paren,
+    ratio,
+    when,
+)
+from calitree.semiring import MAX, MIN, Semiring
+from calitree.types import Kind
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What to compute for one result column.
+
+    `final` is a formula over `a0`, `a1`, … (or `a0.component`); `plain` is the same measure as SQL
+    aggregates over attributes, for whoever has the whole join (None if SQL has no such aggregate).
+    """
+
+    text: str
+    aggregates: tuple[Aggregate, ...]
+    final: exp.Expression = field(compare=False, repr=False)
+    plain: exp.Expression | None = field(compare=False, repr=False)
+
+    @property
+    def relations(self) -> frozenset[str]:
+        return frozenset(lift.relation for each in self.aggregates for lift in each.lifts)
+
+
+Center = Callable[[str, exp.Expression], float]
+"""Given a relation and an expression over it, a value near its mean."""
+
+Custom = Callable[[Schema], Measure]
+"""A measure that is not SQL text: what `aggregate` makes."""
+
+Nodes = list[exp.Expression]
+
+
+def aggregate(
+    semiring: Semiring, lifts: Mapping[str, Mapping[str, str] | str], final: str | None = None
+) -> Custom:
+    """A measure over a semiring of your own, to be given where SQL text is.
+
+    `lifts` gives, for each relation that has one, an SQL expression a component; `final` is a formula over
+    the component names (needed where there are several).
+
+    >>> from calitree import semiring
+    >>> mean = aggregate(semiring.AVG, {"sales": {"n": "1", "s": "price"}}, final="s / n")
+    """
+    if final is None and len(semiring.components) > 1:
+        listed = ", ".join(semiring.components)
+        raise ExpressionError(f"Semiring {semiring.name!r} has several components: say final= over {listed}.")
+
+    def measure(schema: Schema) -> Measure:
+        made = frozenset(_given_lift(semiring, name, given, schema) for name, given in lifts.items())
+        name = semiring.components[0] if final is None else final
+        formula = parse_node(name).transform(lambda node: _component(node, semiring))
+        shown = f"{semiring.name}: {name}"
+        return Measure(shown, (Aggregate(semiring, made),), formula, None)
+
+    return measure
+
+
+def _given_lift(
+    semiring: Semiring, name: str, given: Mapping[str, str] | str, schema: Schema
+) -> Lift:
+    relation = schema.relation(name).name
+    values = {semiring.components[0]: given} if isinstance(given, str) else dict(given)
+    for component in values:
+        if component not in semiring.components:
+            hint = did_you_mean(component, semiring.components)
+            raise ExpressionError(f"Semiring {semiring.name!r} has no component {component!r}.{hint}")
+    missing = [component for component in semiring.components if component not in values]
+    if missing:
+        raise ExpressionError(f"The lift of {relation} says nothing of component {missing[0]!r}.")
+
+    def resolve(table: str | None, column: str) -> Resolved:
+        return schema.resolve(table or relation, column, (relation,))
+
+    nodes = (parse_node(values[component]) for component in semiring.components)
+    return Lift(relation, semiring, tuple(typed(node, resolve) for node in nodes))
+
+
+def _component(node: exp.Expression, semiring: Semiring) -> exp.Expression:
+    """In a user's formula: component names become the columns they are found under."""
+    if isinstance(node, exp.Column):
+        if node.name not in semiring.components:
+            hint = did_you_mean(node.name, semiring.components)
+            raise ExpressionError(f"final= may use only {', '.join(semiring.components)}.{hint}")
+        return column("a0" if len(semiring.components) == 1 else f"a0.{node.name}")
+    return ratio(node.left, node.right) if isinstance(node, exp.Div) else node
+
+
+def measure_of(
+    given: str | Measure | Custom, schema: Schema, among: Iterable[str], center: Center
+) -> Measure:
+    """Compile SQL text such as `sum(a.x * b.y) / count(*)` into a measure."""
+    if isinstance(given, Measure):
+        return given
+    if callable(given):
+        return given(schema)
+    compiler = _Compiler(schema, tuple(among), center)
+    try:
+        final, plain = compiler.formula(parse_node(given))
+    except ExpressionError as error:
+        reason = str(error)
+        known = reason.endswith((".", "?"))
+        raise error if known else ExpressionError(f"In measure {given!r}: {reason}.") from None
+    return Measure(given, tuple(compiler.aggregates), final, plain)
+
+
+class _Compiler:
+    """Compiles one measure: finds its aggregates, expands them, shares equal ones."""
+
+    def __init__(self, schema: Schema, among: tuple[str, ...], center: Center) -> None:
+        self.schema = schema
+        self.lifting = Lifting(schema, among)
+        self.center = center
+        self.aggregates: list[Aggregate] = []
+
+    def formula(self, node: exp.Expression) -> tuple[exp.Expression, exp.Expression]:
+        """Arithmetic over aggregates: the same over their values, and as plain SQL."""
+        if isinstance(node, exp.Paren):
+            return self.formula(node.this)
+        if isinstance(node, exp.Filter | exp.AggFunc) and not isinstance(node, exp.Anonymous):
+            return self.aggregated(node)
+        if isinstance(node, exp.Literal) and not node.is_string:
+            kind = Kind.INTEGER if node.is_int else Kind.DECIMAL
+            return marked(node.copy(), kind), node.copy()
+        if isinstance(node, exp.Neg):
+            final, plain = self.formula(node.this)
+            return marked(exp.Neg(this=paren(final)), kind_of(final)), exp.Neg(this=exp.Paren(this=plain))
+        if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div):
+            (left, a), (right, b) = self.formula(node.left), self.formula(node.right)
+            if isinstance(node, exp.Div):
+                return ratio(left, right), ratio(a, b)
+            plain = type(node)(this=exp.Paren(this=a), expression=exp.Paren(this=b))
+            return binary(type(node), left, right), plain
+        if isinstance(node, exp.Column):
+            raise ExpressionError(
+                f"{node.sql()} stands outside of an aggregate; write sum({node.sql()}) or group by it"
+            )
+        if isinstance(node, exp.Anonymous):
+            raise ExpressionError(
+                f"there is no aggregate {node.name}; there are {', '.join(AGGREGATE_NAMES)}"
+            )
+        raise ExpressionError(f"{node.sql()} is not an aggregate or arithmetic over aggregates")
+
+    def aggregated(self, node: exp.Expression) -> tuple[exp.Expression, exp.Expression]:
+        """One call, perhaps with FILTER: its value as a formula, and the call over attributes."""
+        call, filters = node, []
+        if isinstance(node, exp.Filter):
+            call, condition = node.this, self.scalar(node.expression.this)
+            if condition.kind is not Kind.BOOLEAN:
+                raise ExpressionError("FILTER needs a condition")
+            filters = list(conjuncts(condition.node))
+        rule = _RULES.get(type(call))
+        if rule is None:
+            listed = ", ".join(AGGREGATE_NAMES)
+            raise ExpressionError(f"{call.sql()} cannot be split by relation; there are {listed}")
+        if call.find(exp.Distinct):
+            inner = ", ".join(each.sql() for each in call.find(exp.Distinct).expressions)
+            raise ExpressionError(
+                f"DISTINCT cannot be split by relation; group by {inner} and count the groups"
+            )
+        given = [a for a in (call.args.get("this"), call.args.get("expression")) if a is not None]
+        given += call.expressions
+        stars = [isinstance(each, exp.Star) for each in given]
+        nodes = [] if stars == [True] else [self.scalar(each).node for each in given]
+        plain = type(call)(this=nodes[0].copy() if nodes else exp.Star())
+        if len(nodes) > 1:
+            plain.set("expression", nodes[1].copy())
+        if filters:
+            plain = exp.Filter(this=plain, expression=exp.Where(this=condition.node.copy()))
+        return rule(self, nodes, filters), plain
+
+    def scalar(self, node: exp.Expression) -> Expression:
+        among = self.lifting.among
+        return typed(node, lambda table, name: self.schema.resolve(table, name, among))
+
+    def value(self, aggregate: Aggregate, kind: Kind) -> exp.Expression:
+        """The column that `final` finds an aggregate under."""
+        if aggregate not in self.aggregates:
+            self.aggregates.append(aggregate)
+        return marked(column(f"a{self.aggregates.index(aggregate)}"), kind)
+
+    def present(self, nodes: Sequence[exp.Expression], filters: Nodes) -> exp.Expression:
+        """The number of rows where none of these is NULL."""
+        return self.value(self.lifting.product(Monomial(), nodes, filters), Kind.INTEGER)
+
+    def total(
+        self, node: exp.Expression, present: Sequence[exp.Expression], filters: Nodes
+    ) -> exp.Expression:
+        """Σ node over the rows where nothing in `present` is NULL: one aggregate a monomial."""
+        parts = []
+        for monomial in monomials(node):
+            part = self.value(self.lifting.product(monomial, present, filters), kind_of(node))
+            for coefficient in monomial.coefficients:
+                part = binary(exp.Mul, coefficient, part)
+            parts.append(part)
+        result = parts[0]
+        for part in parts[1:]:
+            result = binary(exp.Add, result, part)
+        return result
+
+    def centred(self, node: exp.Expression) -> exp.Expression:
+        """x - c with c near the mean of x, so that Σ(x-c)² - (Σ(x-c))²/n does not cancel.
+
+        Spread does not depend on c. Where x is a sum of columns of several relations each gets its own c;
+        a product across relations is left as it is.
+        """
+        relation = self.lifting.owner(node)
+        if relation is not None:
+            return binary(exp.Sub, cast(node, Kind.FLOAT), number(self.center(relation, node)))
+        if isinstance(node, exp.Paren):
+            return self.centred(node.this)
+        if isinstance(node, exp.Add | exp.Sub):
+            return binary(type(node), self.centred(node.left), self.centred(node.right))
+        return node
+
+    def spreads(self, nodes: Nodes, filters: Nodes) -> tuple[exp.Expression, list[Nodes]]:
+        """n, and the matrix of Σ(x-x̄)(y-ȳ) over the rows where no argument is NULL."""
+        centred = [self.centred(each) for each in nodes]
+        n = self.present(nodes, filters)
+        sums = [cast(self.total(x, nodes, filters), Kind.FLOAT) for x in centred]
+        matrix: list[Nodes] = []
+        for i, x in enumerate(centred):
+            matrix.append([])
+            for j, y in enumerate(centred):
+                square = cast(self.total(binary(exp.Mul, x, y), nodes, filters), Kind.FLOAT)
+                spread = binary(exp.Sub, square, ratio(binary(exp.Mul, sums[i], sums[j]), n))
+                if i == j:
+                    # What is left of equal values is rounding, a few units in the last place of the square.
+                    more = exp.GT(this=paren(spread.copy()), expression=binary(exp.Mul, number(1e-14), square))
+                    spread = marked(
+                        exp.Case(ifs=[exp.If(this=more, true=spread)], default=number(0.0)), Kind.FLOAT
+                    )
+                matrix[i].append(spread)
+        return n, matrix
+
+
+Rule = Callable[[_Compiler, Nodes, Nodes], exp.Expression]
+
+
+def _numbers(nodes: Nodes, what: str, count: int = 1) -> Nodes:
+    if len(nodes) != count:
+        raise ExpressionError(f"{what} takes {count} argument{'s' if count > 1 else ''}")
+    for node in nodes:
+        if not (kind_of(node).is_number or kind_of(node) is Kind.NULL):
+            raise ExpressionError(
+                f"{what} needs a number, but {display(node)} is a {kind_of(node).value}"
+            )
+    return nodes
+
+
+def _count(compiler: _Compiler, nodes: Nodes, filters: Nodes) -> exp.Expression:
+    return compiler.present(nodes, filters)
+
+
+def _sum(compiler: _Compiler, nodes: Nodes, filters: Nodes) -> exp.Expression:
+    total = compiler.total(_numbers(nodes, "SUM")[0], nodes, filters)
+    some = exp.GT(this=compiler.present(nodes, filters), expression=number(0))
+    return when(some, total)
+
+
+def _avg(compiler: _Compiler, nodes: Nodes, filters: Nodes) -> exp.Expression:
+    total = compiler.total(_numbers(nodes, "AVG")[0], nodes, filters)
+    return ratio(total, compiler.present(nodes, filters))
+
+
+def _per_row(total: exp.Expression, n: exp.Expression, sample: bool) -> exp.Expression:
+    """total / n over at least one row, or total / (n - 1) over at least two; NULL over fewer."""
+    least = number(1 if sample else 0)
+    rows = binary(exp.Sub, n, least) if sample else n
+    return when(exp.GT(this=n.copy(), expression=least), ratio(total, rows))
+
+
+def _spread(sample: bool, root: bool) -> Rule:
+    def rule(compiler: _Compiler, nodes: Nodes, filters: Nodes) -> exp.Expression:
+        n, matrix = compiler.spreads(_numbers(nodes, "STDDEV" if root else "VARIANCE"), filters)
+        result = _per_row(matrix[0][0], n, sample)
+        return marked(exp.Sqrt(this=result), Kind.FLOAT) if root else result
+
+    return rule
+
+
+def _covariance(sample: bool) -> Rule:
+    def rule(compiler: _Compiler, nodes: Nodes, filters: Nodes) -> exp.Expression:
+        n, matrix = compiler.spreads(_numbers(nodes, "COVAR", 2), filters)
+        return _per_row(matrix[0][1], n, sample)
+
+    return rule
+
+
+def _correlation(compiler: _Compiler, nodes: Nodes, filters: Nodes) -> exp.Expression:
+    _, matrix = compiler.spreads(_numbers(nodes, "CORR", 2), filters)
+    roots = [marked(exp.Sqrt(this=matrix[i][i]), Kind.FLOAT) for i in (0, 1)]
+    return ratio(matrix[0][1], binary(exp.Mul, *roots))
+
+
+def _extreme(semiring: Semiring, only: Kind | None = None) -> Rule:
+    def rule(compiler: _Compiler, nodes: Nodes, filters: Nodes) -> exp.Expression:
+        if len(nodes) != 1:
+            raise ExpressionError(f"{semiring.name.upper()} takes 1 argument")
+        kind = kind_of(nodes[0])
+        if only is not None and kind is not only:
+            raise ExpressionError(f"{display(nodes[0])} is a {kind.value}, not a condition")
+        parts = terms(nodes[0])
+        columns = [each for each in parts if owners(each) is not None]
+        if not columns:
+            raise ExpressionError(f"{display(nodes[0])} has no column")
+        aggregate = compiler.lifting.sum_of_terms(semiring, columns, filters)
+        if len(aggregate.lifts) > 1 and not kind.is_number:
+            raise ExpressionError(
+                f"a {kind.value} cannot be combined with a filter on another relation; filter with where="
+            )
+        result = compiler.value(aggregate, kind)
+        for each in parts:
+            if owners(each) is None:
+                result = binary(exp.Add, result, each)
+        return result
+
+    return rule
+
+
+_RULES: dict[type[exp.Expression], Rule] = {
+    exp.Count: _count,
+    exp.Sum: _sum,
+    exp.Avg: _avg,
+    exp.Min: _extreme(MIN),
+    exp.Max: _extreme(MAX),
+    exp.LogicalAnd: _extreme(MIN, Kind.BOOLEAN),
+    exp.LogicalOr: _extreme(MAX, Kind.BOOLEAN),
+    exp.Variance: _spread(sample=True, root=False),
+    exp.VariancePop: _spread(sample=False, root=False),
+    exp.Stddev: _spread(sample=True, root=True),
+    exp.StddevSamp: _spread(sample=True, root=True),
+    exp.StddevPop: _spread(sample=False, root=True),
+    exp.CovarSamp: _covariance(sample=True),
+    exp.CovarPop: _covariance(sample=False),
+    exp.Corr: _correlation,
+}
+
+AGGREGATE_NAMES = (
+    "count sum avg min max var_samp var_pop stddev_samp stddev_pop covar_samp covar_pop corr"
+    " bool_or bool_and"
+).split()

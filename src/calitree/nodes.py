@@ -1,0 +1,137 @@
+"""Building blocks for expression trees: small, typed sqlglot nodes.
+
+A normalised node knows its kind (`meta["kind"]`), and a column knows which relations it can be read
+from (`meta["owners"]`). These functions keep that true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from sqlglot import exp
+
+from calitree.errors import ExpressionError
+from calitree.types import Kind
+
+TYPES = {
+    Kind.INTEGER: "BIGINT",
+    Kind.FLOAT: "DOUBLE",
+    Kind.STRING: "VARCHAR",
+    Kind.BOOLEAN: "BOOLEAN",
+    Kind.DATE: "DATE",
+    Kind.TIMESTAMP: "TIMESTAMPNTZ",
+    Kind.TIMESTAMP_TZ: "TIMESTAMPTZ",
+}
+
+
+def marked(node: exp.Expression, kind: Kind) -> exp.Expression:
+    """`node`, remembered to be of this kind."""
+    node.meta["kind"] = kind
+    return node
+
+
+def kind_of(node: exp.Expression) -> Kind:
+    """The kind found by typing (columns and casts carry it; the rest was recorded on the way)."""
+    kind = node.meta.get("kind")
+    return kind if isinstance(kind, Kind) else Kind.OTHER
+
+
+
+def column(attribute: str, owning: Iterable[str] = ()) -> exp.Column:
+    """The node by which an attribute is named inside an expression."""
+    node = exp.Column(this=exp.to_identifier(attribute, quoted=True))
+    node.meta["owners"] = tuple(owning)
+    return node
+
+
+def owners(node: exp.Expression) -> frozenset[str] | None:
+    """The relations from which the whole of `node` can be computed; None for a constant."""
+    common: frozenset[str] | None = None
+    for column in node.find_all(exp.Column):
+        here = frozenset(column.meta["owners"])
+        common = here if common is None else common & here
+    return common
+
+
+def display(node: exp.Expression) -> str:
+    """The text a person reads in a plan: attribute names without the quotes."""
+    shown = node.copy()
+    for each in list(shown.find_all(exp.Column)):
+        each.this.set("quoted", False)
+    return shown.sql()
+
+
+def cast(node: exp.Expression, kind: Kind) -> exp.Expression:
+    """`node` as a value of `kind`."""
+    result = exp.Cast(this=node, to=exp.DataType.build(TYPES[kind]))
+    result.meta["kind"] = kind
+    return result
+
+
+def wider(left: Kind, right: Kind) -> Kind:
+    """The kind that two branches of a CASE (or two operands) share."""
+    if left is Kind.NULL:
+        return right
+    if right is Kind.NULL or left is right:
+        return left
+    if left.is_number and right.is_number:
+        if Kind.FLOAT in (left, right):
+            return Kind.FLOAT
+        return Kind.DECIMAL
+    if left.is_temporal and right.is_temporal:
+        return Kind.TIMESTAMP_TZ if Kind.TIMESTAMP_TZ in (left, right) else Kind.TIMESTAMP
+    raise ExpressionError(f"cannot mix a {left.value} and a {right.value}")
+
+
+def nullif_zero(node: exp.Expression) -> exp.Expression:
+    result = exp.Nullif(this=node, expression=exp.Literal.number(0))
+    result.meta["kind"] = kind_of(node)
+    return result
+
+
+def paren(node: exp.Expression) -> exp.Expression:
+    """Keep the tree's shape in the canonical text, whatever the operators' precedence."""
+    if isinstance(node, exp.Binary | exp.Not | exp.Neg | exp.In | exp.Is | exp.Like):
+        result = exp.Paren(this=node)
+        result.meta["kind"] = kind_of(node)
+        return result
+    return node
+
+
+def binary(
+    operator: type[exp.Binary], left: exp.Expression, right: exp.Expression
+) -> exp.Expression:
+    """Arithmetic on two typed nodes (copies, so that a node may be used twice)."""
+    kind = wider(kind_of(left), kind_of(right))
+    return marked(operator(this=paren(left.copy()), expression=paren(right.copy())), kind)
+
+
+def number(value: int | float) -> exp.Expression:
+    """A literal; a float is written so that it reads back as the same double."""
+    if isinstance(value, int):
+        sign = exp.Literal.number(abs(value))
+        return marked(exp.Neg(this=sign) if value < 0 else sign, Kind.INTEGER)
+    return cast(marked(exp.Literal.string(repr(value)), Kind.STRING), Kind.FLOAT)
+
+
+def not_null(node: exp.Expression) -> exp.Expression:
+    test = exp.Is(this=paren(node.copy()), expression=exp.Null())
+    return marked(exp.Not(this=exp.Paren(this=test)), Kind.BOOLEAN)
+
+
+def all_of(conditions: Sequence[exp.Expression]) -> exp.Expression:
+    result = conditions[0].copy()
+    for each in conditions[1:]:
+        result = exp.And(this=paren(result), expression=paren(each.copy()))
+    return marked(result, Kind.BOOLEAN)
+
+
+def when(condition: exp.Expression, value: exp.Expression) -> exp.Expression:
+    """CASE WHEN condition THEN value END."""
+    return marked(exp.Case(ifs=[exp.If(this=condition, true=value)]), kind_of(value))
+
+
+def ratio(left: exp.Expression, right: exp.Expression) -> exp.Expression:
+    """Division of doubles, NULL where the divisor is zero."""
+    divisor = nullif_zero(cast(right.copy(), Kind.FLOAT))
+    return marked(exp.Div(this=cast(left.copy(), Kind.FLOAT), expression=divisor), Kind.FLOAT)

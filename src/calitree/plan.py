@@ -1,0 +1,112 @@
+"""A plan is a value: which messages are reused, which are computed and why, and where the answer is absorbed.
+
+`print(plan)` reads:
+
+    root stores   reused 9 of 11 messages
+    compute  sales→stores   σ(items.family = 'DAIRY') is not in the pivot    54 rows   0.2 ms
+    reuse    dates→sales
+    absorb   stores         keep stores.city                                 22 rows   0.1 ms
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from calitree.annotation import Aggregate, Annotation
+from calitree.expressions import Expression
+from calitree.message import MessageKey
+
+
+@dataclass(frozen=True)
+class Send:
+    """One message to compute: what it keeps, filters and carries. `why` it is not reused."""
+
+    key: MessageKey
+    keep: tuple[str, ...]
+    where: tuple[Expression, ...]
+    aggregates: tuple[Aggregate, ...]
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One contraction: all messages that one bag sends at this time."""
+
+    bag: str
+    sends: tuple[Send, ...]
+
+
+@dataclass(frozen=True)
+class Absorb:
+    """The contraction at the root that gives the answer."""
+
+    bag: str
+    keep: tuple[str, ...]
+    where: tuple[Expression, ...]
+    aggregates: tuple[Aggregate, ...]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a contraction's result turned out to be. Messages of one step share its seconds."""
+
+    rows: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to answer a query, or (`absorb` is None) how to calibrate."""
+
+    root: str
+    steps: tuple[Step, ...]
+    reused: tuple[MessageKey, ...]
+    absorb: Absorb | None
+    placed: tuple[tuple[Annotation, str], ...] = ()
+    cost: float = 0.0
+    measured: Mapping[MessageKey | None, Measured] = field(default_factory=dict, compare=False)
+
+    @property
+    def computed(self) -> tuple[MessageKey, ...]:
+        """The messages to compute, in order."""
+        return tuple(send.key for step in self.steps for send in step.sends)
+
+    def after(self, measured: Mapping[MessageKey | None, Measured]) -> Plan:
+        """This plan, having been run."""
+        return replace(self, measured=dict(measured))
+
+    @property
+    def seconds(self) -> float | None:
+        """The time its contractions took, once run."""
+        if not self.measured:
+            return None
+        firsts = [self.measured[step.sends[0].key] for step in self.steps]
+        last = [self.measured[None]] if None in self.measured else []
+        return sum(each.seconds for each in firsts + last)
+
+    def __str__(self) -> str:
+        total = len(self.reused) + len(self.computed)
+        head = f"root {self.root}   reused {len(self.reused)} of {total} messages"
+        if self.seconds is not None:
+            head += f"   {self.seconds * 1e3:.1f} ms"
+        lines: list[tuple[str, str, str, str]] = []
+        for step in self.steps:
+            for send in step.sends:
+                lines.append(("compute", str(send.key), send.why, self._outcome(send.key)))
+        lines += [("reuse", str(key), "", "") for key in self.reused]
+        if self.absorb is not None:
+            keep = f"keep {', '.join(self.absorb.keep)}" if self.absorb.keep else "total"
+            if self.absorb.where:
+                keep += f" where {' and '.join(str(each) for each in self.absorb.where)}"
+            lines.append(("absorb", self.absorb.bag, keep, self._outcome(None)))
+        widths = [max((len(line[i]) for line in lines), default=0) for i in range(3)]
+        table = [
+            f"{verb:<{widths[0]}}  {what:<{widths[1]}}   {note:<{widths[2]}}   {outcome}".rstrip()
+            for verb, what, note, outcome in lines
+        ]
+        return "\n".join([head, *table])
+
+    def _outcome(self, key: MessageKey | None) -> str:
+        done = self.measured.get(key)
+        return f"{done.rows:,} rows   {done.seconds * 1e3:.1f} ms" if done else ""

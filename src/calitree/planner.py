@@ -1,0 +1,192 @@
+"""From a placement to a plan: look every key up, choose the root, push down what cannot be reused.
+
+The messages not found in the store are the Steiner tree of the paper (§3.4.2). Compensation needs no case of its
+own: a key of the pivot that has an annotation too many or too few is simply not equal to ours, and a γ_D that is
+not asked for is summed out (Σ_D) at the last bag that has D, because our keys do not keep it any further.
+"""
+
+from __future__ import annotations
+
+from calitree.annotation import Aggregate, Annotation, Exclude, GroupBy, Lift, Select, SumOut
+from calitree.cost import Cost
+from calitree.hypertree import Edge, Hypertree
+from calitree.joingraph import Schema
+from calitree.message import Message, MessageKey
+from calitree.placement import Placement
+from calitree.plan import Absorb, Plan, Send, Step
+from calitree.store import Store
+
+
+def plan_query(
+    schema: Schema, placement: Placement, pivot: Placement, store: Store
+) -> tuple[Plan, Placement]:
+    """The cheapest plan found, and the placement it uses."""
+    placement = _with_bindings(placement, pivot)
+    root = cheapest_root(schema, placement, store)
+    placement = push_down(placement, root, missing_edges(placement, root, store))
+    missing = missing_edges(placement, root, store)
+    steps = tuple(
+        Step(u, (_send(placement, pivot, u, v),)) for u, v in placement.tree.upward(root) if (u, v) in missing
+    )
+    reached = [e for e in placement.tree.upward(root) if e[1] == root or (e[1], _next(placement.tree, e[1], root)) in missing]
+    reused = tuple(
+        placement.keys[e] for e in reached if e not in missing and placement.relations_behind(*e)
+    )
+    query = placement.query
+    absorb = Absorb(root, query.keep, placement.where(root, None), query.aggregates)
+    cost = Cost(schema, placement, stored_edges(placement, store)).answer(root)
+    return Plan(root, steps, reused, absorb, placed(placement, pivot, root), cost), placement
+
+
+def plan_calibration(schema: Schema, placement: Placement, store: Store) -> Plan:
+    """Algorithm 1: upward to a root, then downward; the messages a bag sends downward in one step.
+
+    The root is the largest bag, which then sends all its messages in a single step.
+    """
+    tree = placement.tree
+
+    def size(bag: str) -> int:
+        here = (schema.relations[r].table.rows for r in tree.bag(bag).relations)
+        return max((rows for rows in here), default=0)
+
+    root = max((bag.name for bag in tree.bags), key=size)
+    missing = set(tree.directed) - stored_edges(placement, store).keys()
+    upward = tree.upward(root)
+    waves = [(u, [v]) for u, v in upward]
+    order = [root, *(u for u, _ in reversed(upward))]
+    parent = dict(upward)
+    waves += [(u, [v for v in tree.neighbours(u) if v != parent.get(u)]) for u in order]
+    steps = []
+    for bag, targets in waves:
+        sends = tuple(_send(placement, placement, bag, v) for v in targets if (bag, v) in missing)
+        if sends:
+            steps.append(Step(bag, sends))
+    reused = tuple(placement.keys[e] for e in tree.directed if e not in missing)
+    return Plan(root, tuple(steps), reused, None, placed(placement, placement, root))
+
+
+def needed(placement: Placement, source: str, target: str) -> tuple[Aggregate, ...]:
+    """The columns that a message must carry for the query's aggregates."""
+    relations = placement.relations_behind(source, target)
+    parts = (aggregate.behind(relations) for aggregate in placement.query.aggregates)
+    return tuple(dict.fromkeys(part for part in parts if not part.is_one))
+
+
+def stored_edges(placement: Placement, store: Store) -> dict[Edge, Message]:
+    """Every directed edge whose message is at hand."""
+    found = {}
+    for edge, key in placement.keys.items():
+        message = store.find(key, frozenset(needed(placement, *edge)))
+        if message is not None:
+            found[edge] = message
+    return found
+
+
+def missing_edges(placement: Placement, root: str, store: Store) -> frozenset[Edge]:
+    """The edges towards `root` to be computed: the Steiner tree without its root.
+
+    What lies behind a message that is reused is not needed at all.
+    """
+    stored = stored_edges(placement, store)
+    missing: set[Edge] = set()
+    for u, v in reversed(placement.tree.upward(root)):
+        wanted = v == root or (v, _next(placement.tree, v, root)) in missing
+        if wanted and (u, v) not in stored and placement.relations_behind(u, v):
+            missing.add((u, v))
+    return frozenset(missing)
+
+
+def cheapest_root(schema: Schema, placement: Placement, store: Store) -> str:
+    """Single-query optimisation (§3.3.1): try every bag."""
+    cost = Cost(schema, placement, stored_edges(placement, store))
+    return min((bag.name for bag in placement.tree.bags), key=cost.answer)
+
+
+def push_down(placement: Placement, root: str, missing: frozenset[Edge]) -> Placement:
+    """Move each free σ as far from the root as edges that are computed anyway allow: no reuse is lost."""
+    for predicate, options in placement.candidates.items():
+        if predicate in placement.bound or not options:
+            continue
+        here = nearest(placement.tree, options, root)
+        moved = False
+        while True:
+            below = [
+                child
+                for child in placement.tree.neighbours(here)
+                if (child, here) in missing and child in options and placement.can_bind(predicate, child)
+            ]
+            if not below:
+                break
+            here, moved = below[0], True
+        if moved:
+            placement = placement.binding(predicate, here)
+    return placement
+
+
+def nearest(tree: Hypertree, options: frozenset[str], root: str) -> str:
+    """The bag among `options` (connected bags) that is nearest to the root."""
+    here = root
+    while here not in options:
+        here = next(n for n in tree.neighbours(here) if tree.behind(n, here) & options)
+    return here
+
+
+def placed(
+    placement: Placement, pivot: Placement, root: str
+) -> tuple[tuple[Annotation, str], ...]:
+    """Where each annotation takes effect, given the root; Σ where the pivot's γ is not wanted."""
+    tree, query = placement.tree, placement.query
+    result: list[tuple[Annotation, str]] = []
+    for attribute in query.keep:
+        result.append((GroupBy(attribute), nearest(tree, tree.holders((attribute,)), root)))
+    for attribute in pivot.query.keep:
+        if attribute not in query.keep:
+            result.append((SumOut(attribute), nearest(tree, tree.holders((attribute,)), root)))
+    for bag in (bag.name for bag in tree.bags):
+        target = None if bag == root else _next(tree, bag, root)
+        result += [(Select(p), bag) for p in placement.where(bag, target)]
+    result += [(Exclude(r), tree.home(r)) for r in sorted(placement.excluded)]
+    lifts = {lift for aggregate in query.aggregates for lift in aggregate.lifts}
+    result += [(lift, tree.home(lift.relation)) for lift in sorted(lifts, key=str)]
+    return tuple(result)
+
+
+def _next(tree: Hypertree, bag: str, root: str) -> str:
+    """The neighbour of a bag on its way to the root."""
+    return next(n for n in tree.neighbours(bag) if root in tree.behind(n, bag))
+
+
+def _with_bindings(placement: Placement, pivot: Placement) -> Placement:
+    """A σ that the pivot has too stands where the pivot put it, so that its messages are found."""
+    for predicate, bag in pivot.bound.items():
+        if predicate in placement.query.where and placement.can_bind(predicate, bag):
+            placement = placement.binding(predicate, bag)
+    return placement
+
+
+def _send(placement: Placement, pivot: Placement, source: str, target: str) -> Send:
+    key = placement.keys[source, target]
+    columns = needed(placement, source, target)
+    where = placement.where(source, target)
+    why = "" if pivot is placement else _why(key, columns, pivot)
+    return Send(key, placement.keep(source, target), where, columns, why)
+
+
+def _why(key: MessageKey, columns: tuple[Aggregate, ...], pivot: Placement) -> str:
+    """Why the pivot's message along this edge does not serve."""
+    theirs = pivot.keys[key.source, key.target]
+    added = sorted(map(str, key.behind - theirs.behind))
+    dropped = sorted(map(str, theirs.behind - key.behind))
+    if added or dropped:
+        reasons = [f"{each} is not in the pivot" for each in added]
+        reasons += [f"the pivot's {each} is not wanted" for each in dropped]
+        return "; ".join(reasons)
+    known = frozenset(needed(pivot, key.source, key.target))
+    fresh: set[Lift] = set()
+    for column in columns:
+        if column not in known:
+            fresh |= column.lifts
+    if fresh:
+        return f"{', '.join(sorted(map(str, fresh)))} is new"
+    missing = [str(column) for column in columns if column not in known]
+    return f"{', '.join(missing)} is new" if missing else "not kept"

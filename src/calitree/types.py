@@ -1,0 +1,77 @@
+"""What calitree needs to know of a column's type: its kind, and which kinds may meet.
+
+The engines have types of their own (Arrow's, Spark's); the core only asks whether two columns can be
+joined or compared, and whether a column can be summed.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Kind(Enum):
+    """The family a column's type belongs to."""
+
+    BOOLEAN = "boolean"
+    INTEGER = "integer"
+    DECIMAL = "decimal"
+    FLOAT = "float"
+    STRING = "string"
+    DATE = "date"
+    TIMESTAMP = "timestamp"
+    TIMESTAMP_TZ = "timestamp with time zone"
+    TIME = "time"
+    BINARY = "binary"
+    NULL = "null"
+    OTHER = "other"
+
+    @property
+    def is_number(self) -> bool:
+        return self in (Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT)
+
+    @property
+    def is_temporal(self) -> bool:
+        return self in (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ)
+
+    def meets(self, other: Kind) -> bool:
+        """Whether values of the two kinds can be compared for equality."""
+        if Kind.NULL in (self, other):
+            return True
+        return self is other or (self.is_number and other.is_number)
+
+
+_BY_PREFIX = {
+    "bool": Kind.BOOLEAN,
+    "int": Kind.INTEGER,
+    "uint": Kind.INTEGER,
+    "decimal": Kind.DECIMAL,
+    "halffloat": Kind.FLOAT,
+    "float": Kind.FLOAT,
+    "double": Kind.FLOAT,
+    "string": Kind.STRING,
+    "large_string": Kind.STRING,
+    "date": Kind.DATE,
+    "time32": Kind.TIME,
+    "time64": Kind.TIME,
+    "binary": Kind.BINARY,
+    "large_binary": Kind.BINARY,
+    "fixed_size_binary": Kind.BINARY,
+    "null": Kind.NULL,
+}
+
+
+def kind_of_arrow(dtype: object) -> Kind:
+    """The kind of an Arrow type, told by its name so that the core need not import pyarrow.
+
+    >>> kind_of_arrow("int32"), kind_of_arrow("timestamp[us, tz=UTC]")
+    (<Kind.INTEGER: 'integer'>, <Kind.TIMESTAMP_TZ: 'timestamp with time zone'>)
+    """
+    text = str(dtype)
+    if text.startswith("dictionary<"):
+        text = text.removeprefix("dictionary<values=")
+    if text.startswith("timestamp"):
+        return Kind.TIMESTAMP_TZ if "tz=" in text else Kind.TIMESTAMP
+    if text.startswith("string_view"):
+        return Kind.STRING
+    word = text.split("[")[0].split("(")[0].split(",")[0]
+    return _BY_PREFIX.get(word, _BY_PREFIX.get(word.rstrip("0123456789"), Kind.OTHER))
