@@ -124,11 +124,14 @@ def databases(draw: st.DrawFn, max_relations: int = 7, max_rows: int = 50) -> Da
         columns: dict[str, pa.Array] = {}
         for column, kind, domain in keys[name]:
             cells = [
-                None if rng.random() < nulls else key_value(kind, rng.randrange(domain)) for _ in range(rows)
+                None if rng.random() < nulls else key_value(kind, rng.randrange(domain))
+                for _ in range(rows)
             ]
             columns[column] = pa.array(cells, key_type(kind))
         for kind in rng.sample(sorted(PAYLOADS), rng.randint(1, 4)):
-            cells = [None if rng.random() < nulls else payload_value(kind, rng) for _ in range(rows)]
+            cells = [
+                None if rng.random() < nulls else payload_value(kind, rng) for _ in range(rows)
+            ]
             columns[kind] = pa.array(cells, PAYLOADS[kind])
         tables[name] = pa.table(columns)
     return Database(tables, tuple(joins))
@@ -166,7 +169,9 @@ def predicates(draw: st.DrawFn, database: Database, among: list[str]) -> str:
         return f"{column} is {rng.choice(['', 'not '])}null"
     if shape in (1, 2) and numbers:
         a, b = rng.choice(numbers), rng.choice(numbers)
-        return rng.choice([f"{a} < {b}", f"{a} + {b} > 3", f"{a} >= 2 or {b} = 1", f"{a} is distinct from {b}"])
+        return rng.choice(
+            [f"{a} < {b}", f"{a} + {b} > 3", f"{a} >= 2 or {b} = 1", f"{a} is distinct from {b}"]
+        )
     if shape == 3 and numbers:
         return f"{rng.choice(numbers)} between 0 and 4"
     if shape == 4:

@@ -1,13 +1,13 @@
 """calitree: interactive analytics over the join of many normalised tables, never building that join.
 
-    import calitree as ct
+import calitree as ct
 
-    g = ct.JoinGraph()
-    g.add_relation("sales", "sales.parquet")
-    g.add_relation("stores", stores_frame)
-    g.add_join("sales", "stores", on="store_nbr")
-    wide = g.calibrate(measures={"revenue": "sum(sales.price)"})
-    wide.query(group_by=["stores.city"], where="sales.day >= '2024-01-01'").pandas()
+g = ct.JoinGraph()
+g.add_relation("sales", "sales.parquet")
+g.add_relation("stores", stores_frame)
+g.add_join("sales", "stores", on="store_nbr")
+wide = g.calibrate(measures={"revenue": "sum(sales.price)"})
+wide.query(group_by=["stores.city"], where="sales.day >= '2024-01-01'").pandas()
 """
 
 from calitree import semiring

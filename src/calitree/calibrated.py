@@ -6,33 +6,21 @@ the others — the Steiner tree — are passed, and the root absorbs.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from calitree.annotation import Aggregate, Lift
-from calitree.engines import (
-    Column,
-    Contraction,
-    Engine,
-    Factor,
-    Input,
-    Lifted,
-    Output,
-    Stored,
-    Table,
-)
+from calitree.engines import Column, Contraction, Engine, Input, Lifted, Output
 from calitree.errors import QueryError
 from calitree.expressions import expression_of
 from calitree.hypertree import Hypertree
 from calitree.joingraph import Schema
-from calitree.message import Message, MessageKey
 from calitree.nodes import cast, kind_of
 from calitree.placement import Placement
-from calitree.plan import Absorb, Measured, Plan, Send, Step
-from calitree.planner import needed, plan_calibration, plan_query
+from calitree.passing import Run
+from calitree.plan import Plan
+from calitree.planner import plan_calibration, plan_query
 from calitree.progress import Progress, progress_bar
 from calitree.query import MeasureLike, Measures, Query, query_of
 from calitree.result import Result
@@ -42,8 +30,6 @@ from calitree.types import Kind
 
 if TYPE_CHECKING:
     from calitree.verify import Verification
-
-Found = dict[MessageKey, Message]
 
 
 class WideTable:
@@ -65,7 +51,9 @@ class WideTable:
         memory_limit: int = 1 << 30,
     ) -> None:
         if tree.relations != {r: frozenset(c) for r, c in schema.columns_of.items()}:
-            raise QueryError("The tree was made for another join graph; make it anew with g.hypertree().")
+            raise QueryError(
+                "The tree was made for another join graph; make it anew with g.hypertree()."
+            )
         if not measures:
             raise QueryError("Ask for at least one measure.")
         self.schema = schema
@@ -76,7 +64,7 @@ class WideTable:
         self._centers: dict[tuple[str, str], float] = {}
         self._queries: dict[object, Query] = {}
         query = self._query(group_by, where, None, None)
-        self._pivot = self._bound(Placement(tree, query))
+        self._pivot = self._bound(self._placement(query))
 
     @classmethod
     def calibrated(
@@ -107,17 +95,16 @@ class WideTable:
     def refresh(self, progress: Progress | bool | None = None) -> Plan:
         """Pass every message of the pivot that is not there yet, upward and downward (Algorithm 1)."""
         plan = plan_calibration(self.schema, self._pivot, self._store)
-        measured: dict[MessageKey | None, Measured] = {}
-        found: Found = {}
+        run = self._run(self._pivot)
         total = len(plan.computed)
         with progress_bar(progress, "calibrating") as tell:
             for step in plan.steps:
-                tell(len(measured), total, ", ".join(str(send.key) for send in step.sends))
-                self._pass(step, self._pivot, found, measured)
+                tell(len(run.found), total, ", ".join(str(send.key) for send in step.sends))
+                run.send(step)
             tell(total, total, "")
-        for message in found.values():
+        for message in run.found.values():
             self._store.pin(message)
-        return plan.after(measured)
+        return plan.after(run.measured)
 
     @property
     def is_calibrated(self) -> bool:
@@ -138,17 +125,14 @@ class WideTable:
         """
         query = self._query(group_by, where, measures, relations)
         plan, placement = self._plan(query)
-        measured: dict[MessageKey | None, Measured] = {}
-        found: Found = {}
+        run = self._run(placement)
         for step in plan.steps:
-            self._pass(step, placement, found, measured)
+            run.send(step)
         assert plan.absorb is not None
-        started = time.perf_counter()
-        table, names = self._absorb(plan.absorb, placement, found)
-        measured[None] = Measured(table.rows, time.perf_counter() - started)
-        for message in found.values():
+        table, names = run.absorb(plan.absorb)
+        for message in run.found.values():
             self._store.keep(message)
-        return Result(query, plan.after(measured), self.engine, table, names)
+        return Result(query, plan.after(run.measured), self.engine, table, names)
 
     def plan(
         self,
@@ -184,7 +168,14 @@ class WideTable:
         return query
 
     def _plan(self, query: Query) -> tuple[Plan, Placement]:
-        return plan_query(self.schema, Placement(self.tree, query), self._pivot, self._store)
+        return plan_query(self.schema, self._placement(query), self._pivot, self._store)
+
+    def _placement(self, query: Query) -> Placement:
+        versions = {name: relation.version for name, relation in self.schema.relations.items()}
+        return Placement(self.tree, query, versions)
+
+    def _run(self, placement: Placement) -> Run:
+        return Run(self.schema, self.engine, self._store, placement)
 
     def _bound(self, placement: Placement) -> Placement:
         """Each of the pivot's σ on the smallest bag that can apply it to its own rows."""
@@ -218,99 +209,6 @@ class WideTable:
             self._centers[key] = float(round(mean)) if kind_of(node) is Kind.INTEGER else digits
         return self._centers[key]
 
-    # -- passing messages ------------------------------------------------------------------------
-
-    def _pass(
-        self,
-        step: Step,
-        placement: Placement,
-        found: Found,
-        measured: dict[MessageKey | None, Measured],
-    ) -> None:
-        """Compute all messages of one step in one contraction."""
-        started = time.perf_counter()
-        inputs, places = self._inputs(step.bag, placement, found, [s.key.target for s in step.sends])
-        outputs = tuple(
-            self._output(step.bag, send.key.target, send, placement, inputs, places, found)
-            for send in step.sends
-        )
-        tables = self.engine.contract(Contraction(tuple(inputs), outputs))
-        seconds = time.perf_counter() - started
-        for send, table in zip(step.sends, tables, strict=True):
-            columns = {aggregate: f"c{i}" for i, aggregate in enumerate(send.aggregates)}
-            found[send.key] = Message(send.key, table, columns)
-            measured[send.key] = Measured(table.rows, seconds)
-
-    def _absorb(
-        self, absorb: Absorb, placement: Placement, found: Found
-    ) -> tuple[Table, dict[Aggregate, str]]:
-        """Join all that arrives at the root, and sum by what is asked."""
-        inputs, places = self._inputs(absorb.bag, placement, found, [None])
-        output = self._output(absorb.bag, None, absorb, placement, inputs, places, found)
-        table = self.engine.contract(Contraction(tuple(inputs), (output,)))[0]
-        return table, {aggregate: f"c{i}" for i, aggregate in enumerate(absorb.aggregates)}
-
-    def _inputs(
-        self, bag: str, placement: Placement, found: Found, targets: Sequence[str | None]
-    ) -> tuple[list[Input], dict[str, int]]:
-        """The bag's joined relations, then the messages that some target needs; where each one is."""
-        inputs: list[Input] = []
-        places: dict[str, int] = {}
-        for relation in self.tree.bag(bag).relations:
-            if relation in placement.query.relations:
-                places[relation] = len(inputs)
-                table = self.schema.relations[relation].table
-                inputs.append(Input(table, self.schema.columns_of[relation]))
-        for other in self.tree.neighbours(bag):
-            if targets == [other] or not placement.relations_behind(other, bag):
-                continue
-            message = self._message(other, bag, placement, found)
-            places[_arrow(other)] = len(inputs)
-            keep = placement.keep(other, bag)
-            inputs.append(Input(message.table, {attribute: attribute for attribute in keep}))
-        return inputs, places
-
-    def _message(self, source: str, target: str, placement: Placement, found: Found) -> Message:
-        key = placement.keys[source, target]
-        message = found.get(key)
-        if message is None:
-            message = self._store.find(key, frozenset(needed(placement, source, target)))
-        assert message is not None, f"{key} was planned but is not there"
-        return message
-
-    def _output(
-        self,
-        bag: str,
-        target: str | None,
-        want: Send | Absorb,
-        placement: Placement,
-        inputs: list[Input],
-        places: Mapping[str, int],
-        found: Found,
-    ) -> Output:
-        """One output of a contraction: which inputs it joins, and the factors of each aggregate."""
-        incoming = {
-            other: self._message(other, bag, placement, found)
-            for other in self.tree.neighbours(bag)
-            if other != target and _arrow(other) in places
-        }
-        joined = [places[r] for r in self.tree.bag(bag).relations if r in places]
-        joined += [places[_arrow(other)] for other in incoming]
-        columns = []
-        for i, aggregate in enumerate(want.aggregates):
-            lifts = {lift.relation: lift for lift in aggregate.lifts}
-            factors: list[Factor] = []
-            for relation in self.tree.bag(bag).relations:
-                lift: Lift | None = lifts.get(relation)
-                if lift is not None:
-                    factors.append(Lifted(places[relation], lift.expressions))
-            for other, message in incoming.items():
-                part = aggregate.behind(placement.relations_behind(other, bag))
-                if not part.is_one:
-                    factors.append(Stored(places[_arrow(other)], message.columns[part]))
-            columns.append(Column(f"c{i}", aggregate.semiring, tuple(factors)))
-        return Output(tuple(joined), want.where, want.keep, tuple(columns))
-
     def __repr__(self) -> str:
         lines = [
             f"WideTable on {self.engine.name}: {len(self.schema.relations)} relations, "
@@ -319,11 +217,6 @@ class WideTable:
             f"{self._store.kept_bytes:,} kept",
         ]
         return "\n".join(lines)
-
-
-def _arrow(bag: str) -> str:
-    """The place of the message from a bag, apart from a relation of the same name."""
-    return f"→{bag}"
 
 
 def _cache_key(
@@ -343,6 +236,3 @@ def _cache_key(
     except TypeError:
         return None
     return (frozen, isinstance(measures, Mapping), where)
-
-
-

@@ -13,6 +13,8 @@ from calitree.joingraph import Schema
 from calitree.message import Message
 from calitree.placement import Placement
 
+ABSORBING = 1.02
+
 
 class Cost:
     """Estimates for one placement. `stored` tells which messages are at hand."""
@@ -74,13 +76,14 @@ class Cost:
             return 0.0
         if edge not in self._work:
             needed = (w for w in self.tree.neighbours(source) if w != target)
-            self._work[edge] = self.contraction(source, target) + sum(
-                self.message(w, source) for w in needed
-            )
+            own = self.contraction(source, target) + self.rows(source, target)
+            self._work[edge] = own + sum(self.message(w, source) for w in needed)
         return self._work[edge]
 
     def answer(self, root: str) -> float:
-        """The work to answer at this root."""
-        return self.contraction(root, None) + sum(
-            self.message(w, root) for w in self.tree.neighbours(root)
-        )
+        """The work to answer at this root.
+
+        Absorbing counts a little more than sending: a message can be kept for later queries, an answer cannot.
+        """
+        sent = sum(self.message(w, root) for w in self.tree.neighbours(root))
+        return ABSORBING * self.contraction(root, None) + sent

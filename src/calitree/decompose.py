@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 
-from calitree.errors import SchemaError, TreeError
+from calitree.errors import SchemaError, TreeError, did_you_mean
 from calitree.hypertree import Bag, Hypertree
 from calitree.joingraph import Schema
 
@@ -61,16 +61,17 @@ def _describe_cycle(attributes: Mapping[str, frozenset[str]]) -> str:
             if any(shared <= other for other in others):
                 del left[name]
                 changed = True
-    graph = nx.Graph()
-    for name, columns in left.items():
-        graph.add_edges_from((("relation", name), ("attribute", a)) for a in columns)
-    steps = min(nx.minimum_cycle_basis(graph), key=len)
-    while steps[0][0] != "relation":
-        steps = steps[1:] + steps[:1]
-    walk = nx.find_cycle(graph.subgraph(steps), steps[0])
-    text = " — ".join(f"[{a[1]}]" if a[0] == "attribute" else a[1] for a, _ in walk)
+    # Attributes in brackets: no relation is called so, and the cycle reads well.
+    links = [(name, f"[{a}]") for name, columns in left.items() for a in sorted(columns)]
+    graph = nx.Graph(links)
+    walks = []
+    for relation, attribute in links:
+        rest = nx.restricted_view(graph, (), [(relation, attribute)])
+        if nx.has_path(rest, relation, attribute):
+            walks.append(nx.shortest_path(rest, relation, attribute))
+    walk = min(walks, key=len)
     return (
-        f"The join graph is cyclic: {text} — {walk[0][0][1]}. Leave one of these joins out, or add a relation "
+        f"The join graph is cyclic: {' — '.join([*walk, walk[0]])}. Leave one of these joins out, or add a relation "
         "a second time under another name where two different rows are meant."
     )
 
@@ -86,6 +87,10 @@ def given_tree(
     A relation is mapped to the bag that `mapping` says, else to the first bag that lists it, else to
     the first whose attributes cover it.
     """
+    if not isinstance(bags, Mapping):
+        raise TreeError(f"bags is {{name: relations and columns}}; got {bags!r}.")
+    if not isinstance(edges, Iterable):
+        raise TreeError(f"edges is a list of pairs of bags; got {edges!r}.")
     attributes = {name: frozenset(columns) for name, columns in schema.columns_of.items()}
     held: dict[str, set[str]] = {}
     listed: dict[str, str] = {}
@@ -110,6 +115,8 @@ def given_tree(
         homes[home].append(relation)
     unknown = [name for name in mapping if name not in schema.relations]
     if unknown:
-        raise SchemaError(f"mapping names an unknown relation {unknown[0]!r}.")
+        hint = did_you_mean(str(unknown[0]), schema.relations)
+        raise SchemaError(f"mapping names an unknown relation {unknown[0]!r}.{hint}")
     made = tuple(Bag(bag, frozenset(held[bag]), tuple(homes[bag])) for bag in bags)
-    return Hypertree(made, tuple(edges), attributes)
+    pairs = tuple(tuple(edge) if isinstance(edge, list) else edge for edge in edges)
+    return Hypertree(made, pairs, attributes)

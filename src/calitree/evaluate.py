@@ -1,12 +1,13 @@
-"""SQL expressions on Arrow columns, without a loop over rows: what DuckDB would give for the same text.
+"""SQL expressions on Arrow columns, without a loop over rows: what DuckDB gives for the same text.
 
 `compile` turns a node into nested functions once; running them is a sequence of kernels from
 `calitree.kernels`. Constants stay scalars until the end.
 
-Two tables say how a node is computed. `_STRICT` holds the operators that are NULL when an operand is:
-their kernels never see the constant NULL. `_FORMS` holds those with rules of their own: connectives, IS,
-IN, and CASE and COALESCE, which must not evaluate what they do not choose. These compute a branch only on
-the rows that take it, unless the branch cannot fail; then computing it everywhere is faster.
+Two tables say how a node is computed. `_STRICT` holds the operators that are NULL when an operand
+is: their kernels never see the constant NULL. `_FORMS` holds those with rules of their own:
+connectives, IS, IN, and CASE and COALESCE, which must not evaluate what they do not choose. These
+compute a branch only on the rows that take it, unless the branch cannot fail; then computing it
+everywhere is faster.
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from calitree.errors import ExpressionError, did_you_mean
-from calitree.expressions import CASTS, display
-from calitree.expressions import kind_of as node_kind
+from calitree.expressions import CASTS
 from calitree.kernels import compare, functions, numbers
 from calitree.kernels.casts import cast, null_of, try_cast
 from calitree.kernels.values import (
@@ -35,6 +35,8 @@ from calitree.kernels.values import (
     narrow,
     unify,
 )
+from calitree.nodes import display
+from calitree.nodes import kind_of as node_kind
 from calitree.types import Kind
 
 Columns = Mapping[str, pa.Array | pa.ChunkedArray]
@@ -54,7 +56,7 @@ def compile(node: exp.Expression) -> Callable[[Columns, int], pa.Array]:
             result = run(_Rows(columns, length))
         except ExpressionError as error:
             raise ExpressionError(f"In {display(node)}: {str(error).rstrip('.')}.") from None
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        except pa.ArrowException as error:
             raise ExpressionError(f"Cannot compute {display(node)}: {error}.") from error
         kind = _kind(node)
         if pa.types.is_null(result.type):
@@ -67,7 +69,7 @@ def compile(node: exp.Expression) -> Callable[[Columns, int], pa.Array]:
 
 
 class _Rows:
-    """The rows an expression is evaluated on; columns are converted, and filtered, when first used."""
+    """The rows to evaluate on; a column is converted, or filtered, when first used."""
 
     def __init__(self, columns: Columns, length: int) -> None:
         self.length = length

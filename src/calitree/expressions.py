@@ -68,12 +68,25 @@ def parse_node(text: str) -> exp.Expression:
     try:
         node = sqlglot.parse_one(text)
     except SqlglotError as error:
-        errors = getattr(error, "errors", None)
-        reason = errors[0].get("description") if errors else str(error).splitlines()[0]
-        raise ExpressionError(f"Cannot parse {text!r}: {reason}.") from None
+        raise ExpressionError(f"Cannot parse {text!r}: {_reason(text, error)}.") from None
     if isinstance(node, exp.Query):
         raise ExpressionError(f"Expected an expression, not a whole query: {text!r}.")
     return node
+
+
+def _reason(text: str, error: SqlglotError) -> str:
+    """What sqlglot complains of, without the names of its classes."""
+    if not text.strip():
+        return "it is empty"
+    found = getattr(error, "errors", None)
+    if not found:
+        return "a quote or a comment is not closed"
+    reason, at = found[0]["description"], found[0]["highlight"]
+    if reason.startswith("Required keyword"):
+        return f"something is missing at {at!r}"
+    if reason.startswith("Invalid expression"):
+        return f"{at!r} is unexpected"
+    return f"{reason[0].lower()}{reason[1:]} at {at!r}"
 
 
 def parse(text: str, resolve: Resolver) -> Expression:
@@ -90,7 +103,9 @@ def parse_predicate(text: str, resolve: Resolver) -> tuple[Expression, ...]:
     """Parse a condition into its conjuncts; `a and b` filters the same rows as `a`, then `b`."""
     whole = typed(parse_node(text), resolve)
     if whole.kind not in (Kind.BOOLEAN, Kind.NULL):
-        raise ExpressionError(f"A filter must be true or false, but {text!r} is a {whole.kind.value}.")
+        raise ExpressionError(
+            f"A filter must be true or false, but {text!r} is {whole.kind.phrase}."
+        )
     parts = {part: None for part in map(expression_of, conjuncts(whole.node))}
     return tuple(parts)
 
@@ -169,7 +184,7 @@ _AS_WIDE_AS_ITS_COLUMNS = (
 
 _UNDERSTOOD = frozenset(
     "this expression expressions ifs default true false low high decimals start length unit to"
-    " typed safe big_int ignore_nulls _type negate".split()
+    " typed safe big_int ignore_nulls _type negate query unnest".split()
 )
 
 Pair = tuple[exp.Expression, Kind]
@@ -210,19 +225,19 @@ class _Typing:
     def number(self, node: exp.Expression, what: str) -> Pair:
         result, kind = self.normal(node)
         if not (kind.is_number or kind is Kind.NULL):
-            raise self.fail(f"{what} needs a number, but {node.sql()} is a {kind.value}")
+            raise self.fail(f"{what} needs a number, but {node.sql()} is {kind.phrase}")
         return result, kind
 
     def string(self, node: exp.Expression, what: str) -> exp.Expression:
         result, kind = self.normal(node)
         if kind not in (Kind.STRING, Kind.NULL):
-            raise self.fail(f"{what} needs text, but {node.sql()} is a {kind.value}")
+            raise self.fail(f"{what} needs text, but {node.sql()} is {kind.phrase}")
         return result
 
     def boolean(self, node: exp.Expression, what: str) -> exp.Expression:
         result, kind = self.normal(node)
         if kind not in (Kind.BOOLEAN, Kind.NULL):
-            raise self.fail(f"{what} needs a condition, but {node.sql()} is a {kind.value}")
+            raise self.fail(f"{what} needs a condition, but {node.sql()} is {kind.phrase}")
         return result
 
     def wide(self, node: exp.Expression, kind: Kind) -> exp.Expression:
@@ -246,7 +261,9 @@ class _Typing:
             a, b = (a if ka is kind else cast(a, kind)), (b if kb is kind else cast(b, kind))
             return a, b
         if not ka.meets(kb):
-            raise self.fail(f"cannot compare {display(a)} (a {ka.value}) with {display(b)} (a {kb.value})")
+            raise self.fail(
+                f"cannot compare {display(a)} ({ka.phrase}) with {display(b)} ({kb.phrase})"
+            )
         return a, b
 
     def _normal(self, node: exp.Expression) -> Pair:
@@ -258,7 +275,8 @@ class _Typing:
             if node.args.get("db") is not None:
                 raise self.fail(f"write {node.sql()} as relation.column")
             found = self.resolve(node.table or None, node.name)
-            return column(found.attribute, found.owners), found.kind
+            written = f"{node.table}.{node.name}" if node.table else node.name
+            return column(found.attribute, found.owners, written), found.kind
         if isinstance(node, exp.Literal):
             if node.is_string:
                 return node.copy(), Kind.STRING
@@ -275,8 +293,10 @@ class _Typing:
                 self.refuse_unknown_options(node)
                 return method(self, node)
         if isinstance(node, exp.AggFunc):
-            raise self.fail(f"{node.sql()} is an aggregate; aggregates belong into measures")
-        raise self.fail(f"{node.sql()} ({type(node).__name__}) is not supported here")
+            raise self.fail(f"{node.sql()} is an aggregate; aggregates belong in measures")
+        if isinstance(node, exp.Anonymous):
+            raise self.fail(f"there is no function {node.name}")
+        raise self.fail(f"{node.sql()} is not supported here")
 
     def refuse_unknown_options(self, node: exp.Expression) -> None:
         """A modifier we would not carry over (ESCAPE, SYMMETRIC, …) must never be dropped silently."""
@@ -408,9 +428,11 @@ class _Typing:
             raise self.fail("DEFAULT in a CAST is not supported")
         inner, source = self.normal(node.this)
         if not _castable(source, kind):
-            raise self.fail(f"a {source.value} cannot be cast to a {kind.value}")
+            raise self.fail(f"{source.phrase} cannot be cast to {kind.phrase}")
         result = cast(inner, kind)
-        return exp.TryCast(**result.args, safe=True) if isinstance(node, exp.TryCast) else result, kind
+        return exp.TryCast(**result.args, safe=True) if isinstance(
+            node, exp.TryCast
+        ) else result, kind
 
     def absolute(self, node: exp.Expression) -> Pair:
         inner, kind = self.number(node.this, "ABS")
@@ -436,7 +458,9 @@ class _Typing:
         return type(node)(this=self.double(self.number(node.this, name))), Kind.FLOAT
 
     def power(self, node: exp.Expression) -> Pair:
-        base, exponent = (self.double(self.number(n, "POWER")) for n in (node.this, node.expression))
+        base, exponent = (
+            self.double(self.number(n, "POWER")) for n in (node.this, node.expression)
+        )
         return exp.Pow(this=base, expression=exponent), Kind.FLOAT
 
     def textual(self, node: exp.Expression) -> Pair:
@@ -459,7 +483,8 @@ class _Typing:
 
     def concatenation(self, node: exp.Expression) -> Pair:
         return exp.DPipe(
-            this=paren(self.string(node.left, "||")), expression=paren(self.string(node.right, "||"))
+            this=paren(self.string(node.left, "||")),
+            expression=paren(self.string(node.right, "||")),
         ), Kind.STRING
 
     def date_part(self, node: exp.Expression) -> Pair:
@@ -474,7 +499,9 @@ class _Typing:
             raise self.fail(f"there is no date part {part}; there are {', '.join(DATE_PARTS)}")
         inner, kind = self.normal(source)
         if not kind.is_temporal:
-            raise self.fail(f"{part} needs a date or timestamp, but {source.sql()} is a {kind.value}")
+            raise self.fail(
+                f"{part} needs a date or timestamp, but {source.sql()} is {kind.phrase}"
+            )
         if kind is Kind.DATE and part in ("HOUR", "MINUTE"):
             raise self.fail(f"{part} needs a timestamp, but {source.sql()} is a date")
         return exp.Extract(this=exp.var(part), expression=inner), Kind.INTEGER
@@ -485,13 +512,17 @@ class _Typing:
             raise self.fail(f"DATE_TRUNC knows {', '.join(TRUNC_UNITS)}, not {unit}")
         inner, kind = self.normal(node.this)
         if not kind.is_temporal:
-            raise self.fail(f"DATE_TRUNC needs a date or timestamp, but {node.this.sql()} is a {kind.value}")
+            raise self.fail(
+                f"DATE_TRUNC needs a date or timestamp, but {node.this.sql()} is {kind.phrase}"
+            )
         at = inner if kind is not Kind.DATE else cast(inner, Kind.TIMESTAMP)
         return exp.TimestampTrunc(this=at, unit=exp.var(unit)), (
             Kind.TIMESTAMP if kind is Kind.DATE else kind
         )
 
-    _RULES: list[tuple[tuple[type[exp.Expression], ...], Callable[[_Typing, exp.Expression], Pair]]] = [
+    _RULES: list[
+        tuple[tuple[type[exp.Expression], ...], Callable[[_Typing, exp.Expression], Pair]]
+    ] = [
         (_ARITHMETIC, arithmetic),
         ((exp.Neg,), negation),
         ((exp.Div,), division),

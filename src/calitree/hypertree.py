@@ -50,14 +50,19 @@ class Hypertree:
             if names.count(name) > 1:
                 raise TreeError(f"Two bags are called {name!r}.")
         for edge in self.edges:
+            if not isinstance(edge, tuple) or len(edge) != 2:
+                raise TreeError(f"An edge is a pair of bags, not {edge!r}.")
             for end in edge:
                 if end not in names:
-                    raise TreeError(f"Edge {edge} ends in no bag.{did_you_mean(end, names)}")
+                    hint = did_you_mean(str(end), names)
+                    raise TreeError(f"Edge {edge} ends in {end!r}, which is no bag.{hint}")
         reached = self._reach(names[0], None)
         if len(self.edges) != len(names) - 1 or len(reached) != len(names):
             apart = sorted(set(names) - reached)
-            problem = f"{', '.join(apart)} cannot be reached" if apart else "the edges close a cycle"
-            raise TreeError(f"{len(names)} bags need {len(names) - 1} edges that form a tree: {problem}.")
+            problem = (
+                f"{', '.join(apart)} cannot be reached" if apart else "they close a cycle"
+            )
+            raise TreeError(f"The edges must connect the bags into a tree, but {problem}.")
 
     def _check_coverage(self) -> None:
         mapped: dict[str, Bag] = {}
@@ -84,7 +89,9 @@ class Hypertree:
         for bag in self.bags:
             unknown = sorted(bag.attributes - known)
             if unknown:
-                raise TreeError(f"Vertex coverage: {unknown[0]} in bag {bag.name} is in no relation.")
+                raise TreeError(
+                    f"Vertex coverage: {unknown[0]} in bag {bag.name} is in no relation."
+                )
 
     def _check_running_intersection(self) -> None:
         holders: dict[str, int] = {}
@@ -191,6 +198,8 @@ class Hypertree:
         neighbours whose separators it covers. Attributes are named as in `Hypertree.bags`.
         """
         wanted = frozenset(attributes)
+        if not wanted:
+            raise TreeError(f"Empty bag {name} needs at least one column.")
         hosts = [bag.name for bag in self.bags if wanted <= bag.attributes]
         host = beside if beside is not None else (hosts[0] if hosts else None)
         if host is None or host not in hosts:

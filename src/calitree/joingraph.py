@@ -30,10 +30,11 @@ ColumnName = tuple[str, str]
 
 @dataclass(frozen=True)
 class Relation:
-    """A named table of the graph. The same table may appear under several names."""
+    """A named table of the graph, at a version. The same table may appear under several names."""
 
     name: str
     table: Table
+    version: int = 0
 
     @property
     def columns(self) -> Mapping[str, Kind]:
@@ -93,11 +94,12 @@ class Schema:
         if table is not None:
             relation = self.relation(table)
             if relation.name not in inside:
-                raise QueryError(f"{table}.{name} is not available: {table} is left out of this query.")
+                raise QueryError(
+                    f"{table}.{name} is not available: {table} is left out of this query."
+                )
             column = _match(name, relation.columns)
             if column is None:
-                options = (f"{relation.name}.{c}" for c in relation.columns)
-                hint = did_you_mean(f"{relation.name}.{name}", options)
+                hint = did_you_mean(name, relation.columns)
                 raise SchemaError(f"{relation.name} has no column {name!r}.{hint}")
             attribute = self.attribute_of[relation.name, column]
             return Resolved(attribute, (relation.name,), relation.columns[column])
@@ -114,7 +116,9 @@ class Schema:
                 break
         if not found:
             options = [c for r in inside for c in self.relations[r].columns]
-            elsewhere = [r for r in self.relations if r not in inside and name in self.relations[r].columns]
+            elsewhere = [
+                r for r in self.relations if r not in inside and name in self.relations[r].columns
+            ]
             if elsewhere:
                 raise QueryError(
                     f"{name} is not available: {elsewhere[0]} is left out of this query."
@@ -143,16 +147,22 @@ class Schema:
             node = parse_node(text)
         except ExpressionError:
             node = None
-        if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
-            if dot:
-                return self.resolve(table, name, among)
-            raise QueryError(f"{text!r} is not a column; group-by takes column names.")
+        if node is None and dot:
+            return self.resolve(table, name, among)
+        if (
+            not isinstance(node, exp.Column)
+            or isinstance(node.this, exp.Star)
+            or node.args.get("db")
+        ):
+            raise QueryError(f"{text!r} is not a column; write relation.column, or its bare name.")
         return self.resolve(node.table or None, node.name, among)
 
     def relation(self, name: str) -> Relation:
         match = _match(name, self.relations)
         if match is None:
-            raise SchemaError(f"There is no relation {name!r}.{did_you_mean(name, self.relations)}")
+            raise SchemaError(
+                f"There is no relation {name!r}.{did_you_mean(str(name), self.relations)}"
+            )
         return self.relations[match]
 
     def kind(self, attribute: str) -> Kind:
@@ -174,9 +184,11 @@ class Schema:
         return groups
 
 
-def _match(name: str, options: Iterable[str], exactly: bool | None = None) -> str | None:
+def _match(name: object, options: Iterable[str], exactly: bool | None = None) -> str | None:
     """`name` among `options`: exactly, or the only one that differs in case."""
     known = list(options)
+    if not isinstance(name, str):
+        return None
     if exactly is not False and name in known:
         return name
     if exactly is True:
@@ -209,7 +221,9 @@ class JoinGraph:
         if not isinstance(name, str) or not name:
             raise SchemaError(f"A relation needs a name, got {name!r}.")
         if "." in name:
-            raise SchemaError(f"A relation's name has no dot in it: {name!r}; columns are relation.column.")
+            raise SchemaError(
+                f"A relation's name has no dot in it: {name!r}; columns are relation.column."
+            )
         clash = [other for other in self._relations if other.lower() == name.lower()]
         if clash:
             raise SchemaError(
@@ -231,7 +245,9 @@ class JoinGraph:
     ) -> None:
         """Join two relations on equal columns: `"k"`, `["k1", "k2"]` or `{"left_col": "right_col"}`."""
         if condition is not None:
-            raise SchemaError("Joins by a condition are not supported in this version; join on columns.")
+            raise SchemaError(
+                "Joins by a condition are not supported in this version; join on columns."
+            )
         if how != "inner":
             raise SchemaError(
                 f"how={how!r} is not supported in this version: joins are inner. Rows without a partner "
@@ -246,8 +262,8 @@ class JoinGraph:
         for x, y in pairs:
             if not a.columns[x].meets(b.columns[y]) or Kind.OTHER in (a.columns[x], b.columns[y]):
                 raise SchemaError(
-                    f"Cannot join {a.name}.{x} (a {a.columns[x].value}) with {b.name}.{y} "
-                    f"(a {b.columns[y].value}). Cast one of them in the source first."
+                    f"Cannot join {a.name}.{x} ({a.columns[x].phrase}) with {b.name}.{y} "
+                    f"({b.columns[y].phrase}). Cast one of them in the source first."
                 )
         self._unite(Join(a.name, b.name, pairs))
 
@@ -270,7 +286,9 @@ class JoinGraph:
     def _relation(self, name: str) -> Relation:
         match = _match(name, self._relations)
         if match is None:
-            raise SchemaError(f"There is no relation {name!r}.{did_you_mean(str(name), self._relations)}")
+            raise SchemaError(
+                f"There is no relation {name!r}.{did_you_mean(str(name), self._relations)}"
+            )
         return self._relations[match]
 
     def _column(self, relation: Relation, name: str) -> str:
@@ -317,6 +335,8 @@ class JoinGraph:
         else:
             tree = join_tree(schema)
         for name, columns in (empty or {}).items():
+            if isinstance(columns, str):
+                raise TreeError(f"Empty bag {name} is a list of columns, not one text.")
             tree = tree.with_empty_bag(name, (schema.column(c).attribute for c in columns))
         return tree
 
@@ -336,7 +356,12 @@ class JoinGraph:
         beside the pivot's own messages, in bytes.
         """
         from calitree.calibrated import WideTable
+        from calitree.hypertree import Hypertree
 
+        if not isinstance(measures, Mapping | None):
+            raise QueryError(f"measures is {{name: expression}}; got {measures!r}.")
+        if not isinstance(tree, Hypertree | None):
+            raise TreeError(f"A tree is what g.hypertree() makes; got {type(tree).__name__}.")
         return WideTable.calibrated(
             self.schema,
             self.engine,
@@ -363,9 +388,13 @@ def _root(parent: Mapping[ColumnName, ColumnName], each: ColumnName) -> ColumnNa
 
 def _pairs(left: str, right: str, on: On | None) -> list[tuple[str, str]]:
     if on is None:
-        raise SchemaError(f"Say on which columns {left} and {right} join: on='k', ['k1', 'k2'] or a mapping.")
+        raise SchemaError(
+            f"Say on which columns {left} and {right} join: on='k', ['k1', 'k2'] or a mapping."
+        )
     if isinstance(on, str):
         return [(on, on)]
+    if not isinstance(on, Iterable):
+        raise SchemaError(f"on is a column, a list of columns or {{left: right}}; got {on!r}.")
     pairs = list(on.items()) if isinstance(on, Mapping) else [(each, each) for each in on]
     if not pairs:
         raise SchemaError(f"The join of {left} and {right} names no column.")

@@ -131,7 +131,12 @@ class Lifting:
         for factor in by_scarcity(monomial.factors):
             self._share(factor, shares).values.append(factor)
         shown = {factor.sql() for factor in monomial.factors}
-        guards = {p.sql(): p for each in present for m in monomials(each) for p in m.factors}
+        guards = {
+            p.sql(): p
+            for each in present
+            for m in monomials(each)
+            for p in m.coefficients + m.factors
+        }
         # A NULL factor is a zero lift already; other parts that may be NULL need a mask.
         for part in by_scarcity([p for text, p in guards.items() if text not in shown]):
             if self.nullable(part):
@@ -184,8 +189,10 @@ class Lifting:
             return False
         if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Neg | exp.Paren | exp.Abs):
             return any(self.nullable(child) for child in node.iter_expressions())
-        if isinstance(node, exp.Cast) and kind_of(node.this).is_number and kind_of(node).is_number:
-            return self.nullable(node.this)
+        if isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast):
+            from_number = kind_of(node.this).is_number or isinstance(node.this, exp.Literal)
+            if from_number and kind_of(node).is_number:
+                return self.nullable(node.this)
         return True
 
 

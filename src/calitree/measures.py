@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
 from sqlglot import exp
 
 from calitree.annotation import Aggregate, Lift
+from calitree.engines import stored_parts
 from calitree.errors import ExpressionError, did_you_mean
 from calitree.expressions import Expression, Resolved, conjuncts, parse_node, typed
 from calitree.joingraph import Schema
@@ -26,12 +28,12 @@ from calitree.nodes import (
     display,
     kind_of,
     marked,
-    nullif_zero,
     number,
     owners,
     paren,
     ratio,
     when,
+    wider,
 )
 from calitree.semiring import MAX, MIN, Semiring
 from calitree.types import Kind
@@ -75,16 +77,26 @@ def aggregate(
     >>> from calitree import semiring
     >>> mean = aggregate(semiring.AVG, {"sales": {"n": "1", "s": "price"}}, final="s / n")
     """
+    if not isinstance(semiring, Semiring):
+        raise ExpressionError(f"aggregate needs a Semiring; got {type(semiring).__name__}.")
+    if not isinstance(lifts, Mapping):
+        raise ExpressionError(f"lifts is {{relation: expression}}; got {lifts!r}.")
     if final is None and len(semiring.components) > 1:
         listed = ", ".join(semiring.components)
-        raise ExpressionError(f"Semiring {semiring.name!r} has several components: say final= over {listed}.")
+        raise ExpressionError(
+            f"Semiring {semiring.name!r} has several components: say final= over {listed}."
+        )
 
     def measure(schema: Schema) -> Measure:
-        made = frozenset(_given_lift(semiring, name, given, schema) for name, given in lifts.items())
+        made = [_given_lift(semiring, name, given, schema) for name, given in lifts.items()]
+        relations = [lift.relation for lift in made]
+        for relation in relations:
+            if relations.count(relation) > 1:
+                raise ExpressionError(f"lifts names {relation} twice.")
         name = semiring.components[0] if final is None else final
-        formula = parse_node(name).transform(lambda node: _component(node, semiring))
+        formula = typed(parse_node(name), lambda table, part: _component(part, semiring, made)).node
         shown = f"{semiring.name}: {name}"
-        return Measure(shown, (Aggregate(semiring, made),), formula, None)
+        return Measure(shown, (Aggregate(semiring, frozenset(made)),), formula, None)
 
     return measure
 
@@ -93,11 +105,17 @@ def _given_lift(
     semiring: Semiring, name: str, given: Mapping[str, str] | str, schema: Schema
 ) -> Lift:
     relation = schema.relation(name).name
+    if not isinstance(given, str | Mapping):
+        raise ExpressionError(
+            f"The lift of {relation} is an expression a component; got {given!r}."
+        )
     values = {semiring.components[0]: given} if isinstance(given, str) else dict(given)
     for component in values:
         if component not in semiring.components:
             hint = did_you_mean(component, semiring.components)
-            raise ExpressionError(f"Semiring {semiring.name!r} has no component {component!r}.{hint}")
+            raise ExpressionError(
+                f"Semiring {semiring.name!r} has no component {component!r}.{hint}"
+            )
     missing = [component for component in semiring.components if component not in values]
     if missing:
         raise ExpressionError(f"The lift of {relation} says nothing of component {missing[0]!r}.")
@@ -105,18 +123,33 @@ def _given_lift(
     def resolve(table: str | None, column: str) -> Resolved:
         return schema.resolve(table or relation, column, (relation,))
 
-    nodes = (parse_node(values[component]) for component in semiring.components)
-    return Lift(relation, semiring, tuple(typed(node, resolve) for node in nodes))
+    found = tuple(typed(parse_node(values[each]), resolve) for each in semiring.components)
+    for component, plus, value in zip(semiring.components, semiring.plus, found, strict=True):
+        kind = value.kind
+        if plus == "sum" and not (kind.is_number or kind is Kind.NULL):
+            raise ExpressionError(
+                f"Component {component!r} is a sum, but {value} is {kind.phrase}."
+            )
+        if plus == "any" and kind not in (Kind.BOOLEAN, Kind.NULL):
+            raise ExpressionError(
+                f"Component {component!r} is a condition, but {value} is {kind.phrase}."
+            )
+    return Lift(relation, semiring, found)
 
 
-def _component(node: exp.Expression, semiring: Semiring) -> exp.Expression:
-    """In a user's formula: component names become the columns they are found under."""
-    if isinstance(node, exp.Column):
-        if node.name not in semiring.components:
-            hint = did_you_mean(node.name, semiring.components)
-            raise ExpressionError(f"final= may use only {', '.join(semiring.components)}.{hint}")
-        return column("a0" if len(semiring.components) == 1 else f"a0.{node.name}")
-    return ratio(node.left, node.right) if isinstance(node, exp.Div) else node
+def _component(name: str, semiring: Semiring, lifts: Sequence[Lift]) -> Resolved:
+    """In a user's formula: the column that a component is found under."""
+    if name not in semiring.components:
+        listed = ", ".join(semiring.components)
+        raise ExpressionError(f"final= may use only {listed}, not {name}.")
+    place = semiring.components.index(name)
+    kind = reduce(wider, (lift.expressions[place].kind for lift in lifts), Kind.NULL)
+    if semiring.plus[place] == "any":
+        kind = Kind.BOOLEAN
+    elif kind in (Kind.NULL, Kind.INTEGER):
+        # ⊗ may have mixed in other components, and a sum may be wider than 64 bits.
+        kind = Kind.DECIMAL
+    return Resolved(stored_parts("a0", semiring)[place], (), kind)
 
 
 def measure_of(
@@ -156,10 +189,13 @@ class _Compiler:
             kind = Kind.INTEGER if node.is_int else Kind.DECIMAL
             return marked(node.copy(), kind), node.copy()
         if isinstance(node, exp.Neg):
-            final, plain = self.formula(node.this)
-            return marked(exp.Neg(this=paren(final)), kind_of(final)), exp.Neg(this=exp.Paren(this=plain))
+            final, plain = self.operand(node.this, "-")
+            return marked(exp.Neg(this=paren(final)), kind_of(final)), exp.Neg(
+                this=exp.Paren(this=plain)
+            )
         if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div):
-            (left, a), (right, b) = self.formula(node.left), self.formula(node.right)
+            sign = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}[type(node)]
+            (left, a), (right, b) = self.operand(node.left, sign), self.operand(node.right, sign)
             if isinstance(node, exp.Div):
                 return ratio(left, right), ratio(a, b)
             plain = type(node)(this=exp.Paren(this=a), expression=exp.Paren(this=b))
@@ -172,13 +208,28 @@ class _Compiler:
             raise ExpressionError(
                 f"there is no aggregate {node.name}; there are {', '.join(AGGREGATE_NAMES)}"
             )
+        if isinstance(node, exp.Window):
+            raise ExpressionError(
+                f"{node.sql()} is a window function; a measure has one value a group"
+            )
         raise ExpressionError(f"{node.sql()} is not an aggregate or arithmetic over aggregates")
+
+    def operand(self, node: exp.Expression, sign: str) -> tuple[exp.Expression, exp.Expression]:
+        """One side of an arithmetic operator between aggregates."""
+        final, plain = self.formula(node)
+        kind = kind_of(final)
+        if not (kind.is_number or kind is Kind.NULL):
+            raise ExpressionError(f"{sign} needs a number, but {node.sql()} is {kind.phrase}")
+        return final, plain
 
     def aggregated(self, node: exp.Expression) -> tuple[exp.Expression, exp.Expression]:
         """One call, perhaps with FILTER: its value as a formula, and the call over attributes."""
-        call, filters = node, []
+        call, filters = node.this if isinstance(node, exp.Filter) else node, []
+        for nested in node.find_all(exp.AggFunc):
+            if nested is not call:
+                raise ExpressionError(f"{nested.sql()} stands inside another aggregate")
         if isinstance(node, exp.Filter):
-            call, condition = node.this, self.scalar(node.expression.this)
+            condition = self.scalar(node.expression.this)
             if condition.kind is not Kind.BOOLEAN:
                 raise ExpressionError("FILTER needs a condition")
             filters = list(conjuncts(condition.node))
@@ -191,8 +242,7 @@ class _Compiler:
             raise ExpressionError(
                 f"DISTINCT cannot be split by relation; group by {inner} and count the groups"
             )
-        given = [a for a in (call.args.get("this"), call.args.get("expression")) if a is not None]
-        given += call.expressions
+        given = list(call.iter_expressions())
         stars = [isinstance(each, exp.Star) for each in given]
         nodes = [] if stars == [True] else [self.scalar(each).node for each in given]
         plain = type(call)(this=nodes[0].copy() if nodes else exp.Star())
@@ -259,9 +309,12 @@ class _Compiler:
                 spread = binary(exp.Sub, square, ratio(binary(exp.Mul, sums[i], sums[j]), n))
                 if i == j:
                     # What is left of equal values is rounding, a few units in the last place of the square.
-                    more = exp.GT(this=paren(spread.copy()), expression=binary(exp.Mul, number(1e-14), square))
+                    more = exp.GT(
+                        this=paren(spread.copy()), expression=binary(exp.Mul, number(1e-14), square)
+                    )
                     spread = marked(
-                        exp.Case(ifs=[exp.If(this=more, true=spread)], default=number(0.0)), Kind.FLOAT
+                        exp.Case(ifs=[exp.If(this=more, true=spread)], default=number(0.0)),
+                        Kind.FLOAT,
                     )
                 matrix[i].append(spread)
         return n, matrix
@@ -276,12 +329,14 @@ def _numbers(nodes: Nodes, what: str, count: int = 1) -> Nodes:
     for node in nodes:
         if not (kind_of(node).is_number or kind_of(node) is Kind.NULL):
             raise ExpressionError(
-                f"{what} needs a number, but {display(node)} is a {kind_of(node).value}"
+                f"{what} needs a number, but {display(node)} is {kind_of(node).phrase}"
             )
     return nodes
 
 
 def _count(compiler: _Compiler, nodes: Nodes, filters: Nodes) -> exp.Expression:
+    if len(nodes) > 1:
+        raise ExpressionError("COUNT takes 1 argument")
     return compiler.present(nodes, filters)
 
 
@@ -332,7 +387,7 @@ def _extreme(semiring: Semiring, only: Kind | None = None) -> Rule:
             raise ExpressionError(f"{semiring.name.upper()} takes 1 argument")
         kind = kind_of(nodes[0])
         if only is not None and kind is not only:
-            raise ExpressionError(f"{display(nodes[0])} is a {kind.value}, not a condition")
+            raise ExpressionError(f"{display(nodes[0])} is {kind.phrase}, not a condition")
         parts = terms(nodes[0])
         columns = [each for each in parts if owners(each) is not None]
         if not columns:
@@ -340,7 +395,7 @@ def _extreme(semiring: Semiring, only: Kind | None = None) -> Rule:
         aggregate = compiler.lifting.sum_of_terms(semiring, columns, filters)
         if len(aggregate.lifts) > 1 and not kind.is_number:
             raise ExpressionError(
-                f"a {kind.value} cannot be combined with a filter on another relation; filter with where="
+                f"{kind.phrase} cannot be combined with a filter on another relation; filter with where="
             )
         result = compiler.value(aggregate, kind)
         for each in parts:

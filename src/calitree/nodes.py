@@ -36,11 +36,11 @@ def kind_of(node: exp.Expression) -> Kind:
     return kind if isinstance(kind, Kind) else Kind.OTHER
 
 
-
-def column(attribute: str, owning: Iterable[str] = ()) -> exp.Column:
-    """The node by which an attribute is named inside an expression."""
+def column(attribute: str, owning: Iterable[str] = (), written: str = "") -> exp.Column:
+    """The node by which an attribute is named inside an expression; `written` is what the user called it."""
     node = exp.Column(this=exp.to_identifier(attribute, quoted=True))
     node.meta["owners"] = tuple(owning)
+    node.meta["written"] = written or attribute
     return node
 
 
@@ -54,10 +54,10 @@ def owners(node: exp.Expression) -> frozenset[str] | None:
 
 
 def display(node: exp.Expression) -> str:
-    """The text a person reads in a plan: attribute names without the quotes."""
+    """The text a person reads in a plan: columns as they were written, without quotes."""
     shown = node.copy()
     for each in list(shown.find_all(exp.Column)):
-        each.this.set("quoted", False)
+        each.set("this", exp.to_identifier(each.meta.get("written", each.name), quoted=False))
     return shown.sql()
 
 
@@ -80,7 +80,7 @@ def wider(left: Kind, right: Kind) -> Kind:
         return Kind.DECIMAL
     if left.is_temporal and right.is_temporal:
         return Kind.TIMESTAMP_TZ if Kind.TIMESTAMP_TZ in (left, right) else Kind.TIMESTAMP
-    raise ExpressionError(f"cannot mix a {left.value} and a {right.value}")
+    raise ExpressionError(f"cannot mix {left.phrase} and {right.phrase}")
 
 
 def nullif_zero(node: exp.Expression) -> exp.Expression:

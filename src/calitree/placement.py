@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from calitree.annotation import Annotation, Exclude, GroupBy, Select
+from calitree.annotation import Annotation, Exclude, GroupBy, Select, Update
 from calitree.expressions import Expression
 from calitree.hypertree import Edge, Hypertree
 from calitree.message import MessageKey
@@ -28,6 +28,9 @@ class Placement:
 
     tree: Hypertree
     query: Query
+    versions: Mapping[str, int]
+    """The version of each relation; 0, as first loaded, is what no annotation means."""
+
     bound: Mapping[Expression, str] = field(default_factory=dict)
 
     @cached_property
@@ -90,6 +93,11 @@ class Placement:
         behind: set[Annotation] = {Select(p) for p in self.selected(source, target)}
         behind |= {GroupBy(a) for a in self.carried(source, target)}
         behind |= {Exclude(r) for r in self.excluded if self.tree.home(r) in bags}
+        behind |= {
+            Update(r, version)
+            for r, version in self.versions.items()
+            if version and r in self.query.relations and self.tree.home(r) in bags
+        }
         return MessageKey(source, target, frozenset(behind))
 
     @cached_property

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from calitree.annotation import Aggregate, Annotation, Exclude, GroupBy, Lift, Select, SumOut
 from calitree.cost import Cost
-from calitree.hypertree import Edge, Hypertree
+from calitree.hypertree import Bag, Edge, Hypertree
 from calitree.joingraph import Schema
 from calitree.message import Message, MessageKey
 from calitree.placement import Placement
@@ -25,12 +25,15 @@ def plan_query(
     root = cheapest_root(schema, placement, store)
     placement = push_down(placement, root, missing_edges(placement, root, store))
     missing = missing_edges(placement, root, store)
-    steps = tuple(
-        Step(u, (_send(placement, pivot, u, v),)) for u, v in placement.tree.upward(root) if (u, v) in missing
-    )
-    reached = [e for e in placement.tree.upward(root) if e[1] == root or (e[1], _next(placement.tree, e[1], root)) in missing]
+    upward = placement.tree.upward(root)
+    onward = dict(upward)
+    steps = tuple(Step(u, (_send(placement, pivot, u, v),)) for u, v in upward if (u, v) in missing)
     reused = tuple(
-        placement.keys[e] for e in reached if e not in missing and placement.relations_behind(*e)
+        placement.keys[u, v]
+        for u, v in upward
+        if (u, v) not in missing
+        and (v == root or (v, onward[v]) in missing)
+        and placement.relations_behind(u, v)
     )
     query = placement.query
     absorb = Absorb(root, query.keep, placement.where(root, None), query.aggregates)
@@ -88,18 +91,25 @@ def missing_edges(placement: Placement, root: str, store: Store) -> frozenset[Ed
     What lies behind a message that is reused is not needed at all.
     """
     stored = stored_edges(placement, store)
+    upward = placement.tree.upward(root)
+    onward = dict(upward)
     missing: set[Edge] = set()
-    for u, v in reversed(placement.tree.upward(root)):
-        wanted = v == root or (v, _next(placement.tree, v, root)) in missing
+    for u, v in reversed(upward):
+        wanted = v == root or (v, onward[v]) in missing
         if wanted and (u, v) not in stored and placement.relations_behind(u, v):
             missing.add((u, v))
     return frozenset(missing)
 
 
 def cheapest_root(schema: Schema, placement: Placement, store: Store) -> str:
-    """Single-query optimisation (§3.3.1): try every bag."""
+    """Single-query optimisation (§3.3.1): try every bag; at equal cost, one that has what is grouped by."""
     cost = Cost(schema, placement, stored_edges(placement, store))
-    return min((bag.name for bag in placement.tree.bags), key=cost.answer)
+    keep = frozenset(placement.query.keep)
+
+    def rank(bag: Bag) -> tuple[float, int]:
+        return cost.answer(bag.name), len(keep - bag.attributes)
+
+    return min(placement.tree.bags, key=rank).name
 
 
 def push_down(placement: Placement, root: str, missing: frozenset[Edge]) -> Placement:
@@ -113,7 +123,9 @@ def push_down(placement: Placement, root: str, missing: frozenset[Edge]) -> Plac
             below = [
                 child
                 for child in placement.tree.neighbours(here)
-                if (child, here) in missing and child in options and placement.can_bind(predicate, child)
+                if (child, here) in missing
+                and child in options
+                and placement.can_bind(predicate, child)
             ]
             if not below:
                 break
@@ -131,9 +143,7 @@ def nearest(tree: Hypertree, options: frozenset[str], root: str) -> str:
     return here
 
 
-def placed(
-    placement: Placement, pivot: Placement, root: str
-) -> tuple[tuple[Annotation, str], ...]:
+def placed(placement: Placement, pivot: Placement, root: str) -> tuple[tuple[Annotation, str], ...]:
     """Where each annotation takes effect, given the root; Σ where the pivot's γ is not wanted."""
     tree, query = placement.tree, placement.query
     result: list[tuple[Annotation, str]] = []
@@ -142,18 +152,13 @@ def placed(
     for attribute in pivot.query.keep:
         if attribute not in query.keep:
             result.append((SumOut(attribute), nearest(tree, tree.holders((attribute,)), root)))
+    onward = dict(tree.upward(root))
     for bag in (bag.name for bag in tree.bags):
-        target = None if bag == root else _next(tree, bag, root)
-        result += [(Select(p), bag) for p in placement.where(bag, target)]
+        result += [(Select(p), bag) for p in placement.where(bag, onward.get(bag))]
     result += [(Exclude(r), tree.home(r)) for r in sorted(placement.excluded)]
     lifts = {lift for aggregate in query.aggregates for lift in aggregate.lifts}
     result += [(lift, tree.home(lift.relation)) for lift in sorted(lifts, key=str)]
     return tuple(result)
-
-
-def _next(tree: Hypertree, bag: str, root: str) -> str:
-    """The neighbour of a bag on its way to the root."""
-    return next(n for n in tree.neighbours(bag) if root in tree.behind(n, bag))
 
 
 def _with_bindings(placement: Placement, pivot: Placement) -> Placement:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from calitree.annotation import Aggregate
@@ -52,6 +52,8 @@ def query_of(
     joined = _joined(schema, relations)
     if isinstance(group_by, str):
         raise QueryError(f"group_by is a list of columns; write group_by=[{group_by!r}].")
+    if not isinstance(group_by, Iterable):
+        raise QueryError(f"group_by is a list of columns; got {group_by!r}.")
     pairs = tuple((text, schema.column(text, joined).attribute) for text in group_by)
     written = [text for text, _ in pairs]
     for text in written:
@@ -62,13 +64,19 @@ def query_of(
         filters = parse_predicate(where, lambda table, name: schema.resolve(table, name, joined))
     chosen = _chosen(known, measures)
     for name in chosen:
+        if not isinstance(name, str) or not name:
+            raise QueryError(f"A measure needs a name, got {name!r}.")
         if name in written:
-            raise QueryError(f"{name!r} names both a measure and a group-by column; rename the measure.")
+            raise QueryError(
+                f"{name!r} names both a measure and a group-by column; rename the measure."
+            )
     compiled = tuple((n, measure_of(m, schema, joined, center)) for n, m in chosen.items())
     for name, measure in compiled:
         missing = sorted(measure.relations - set(joined))
         if missing:
-            raise QueryError(f"Measure {name!r} needs {missing[0]}, which is left out of this query.")
+            raise QueryError(
+                f"Measure {name!r} needs {missing[0]}, which is left out of this query."
+            )
     return Query(pairs, filters, compiled, frozenset(joined))
 
 
@@ -78,6 +86,8 @@ def _joined(schema: Schema, relations: Sequence[str] | None) -> tuple[str, ...]:
         return tuple(schema.relations)
     if isinstance(relations, str):
         raise QueryError(f"relations is a list of names; write relations=[{relations!r}].")
+    if not isinstance(relations, Iterable):
+        raise QueryError(f"relations is a list of names; got {relations!r}.")
     wanted = {schema.relation(name).name for name in relations}
     if not wanted:
         raise QueryError("relations=[] leaves nothing to join; name at least one relation.")
@@ -95,14 +105,14 @@ def _joined(schema: Schema, relations: Sequence[str] | None) -> tuple[str, ...]:
 def _chosen(known: Mapping[str, MeasureLike], measures: Measures | None) -> dict[str, MeasureLike]:
     if measures is None:
         return dict(known)
-    if isinstance(measures, str):
+    if isinstance(measures, str) or not isinstance(measures, Iterable):
         raise QueryError(f"measures is a list of names or {{name: expression}}; got {measures!r}.")
     if isinstance(measures, Mapping):
         chosen = dict(measures)
     else:
         chosen = {}
         for name in measures:
-            if name not in known:
+            if not isinstance(name, str) or name not in known:
                 hint = did_you_mean(str(name), known)
                 raise QueryError(
                     f"There is no measure {name!r}.{hint} A new one is given as {{name: expression}}."

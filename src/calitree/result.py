@@ -123,7 +123,10 @@ class Result:
         head = self._arrow.slice(0, limit).to_pylist()
         cells = [self.columns, *([_shown(row[c]) for c in self.columns] for row in head)]
         widths = [max(len(row[i]) for row in cells) for i in range(len(self.columns))]
-        lines = ["  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)).rstrip() for row in cells]
+        lines = [
+            "  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)).rstrip()
+            for row in cells
+        ]
         if len(self) > limit:
             lines.append(f"… {len(self):,} rows")
         return "\n".join(lines)
@@ -137,7 +140,11 @@ class Result:
             f"<tr>{''.join(f'<td>{escape(_shown(row[c]))}</td>' for c in self.columns)}</tr>"
             for row in head
         )
-        more = f"<p>{len(self):,} rows, the first {len(head)} shown</p>" if len(self) > len(head) else ""
+        more = (
+            f"<p>{len(self):,} rows, the first {len(head)} shown</p>"
+            if len(self) > len(head)
+            else ""
+        )
         return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>{more}"
 
 

@@ -45,7 +45,9 @@ class Semiring:
     """Whether ⊕ has an inverse, component by component (x ⊖ y is x - y)."""
 
     def __post_init__(self) -> None:
-        sizes = {len(part) for part in (self.components, self.plus, self.times, self.zero, self.one)}
+        sizes = {
+            len(part) for part in (self.components, self.plus, self.times, self.zero, self.one)
+        }
         if len(sizes) != 1 or not self.components:
             raise ExpressionError(
                 f"Semiring {self.name!r}: components, plus, times, zero and one must have one entry "

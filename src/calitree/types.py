@@ -26,6 +26,11 @@ class Kind(Enum):
     OTHER = "other"
 
     @property
+    def phrase(self) -> str:
+        """The kind in a sentence: "is an integer"."""
+        return _PHRASES.get(self, f"a {self.value}")
+
+    @property
     def is_number(self) -> bool:
         return self in (Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT)
 
@@ -39,6 +44,13 @@ class Kind(Enum):
             return True
         return self is other or (self.is_number and other.is_number)
 
+
+_PHRASES = {
+    Kind.INTEGER: "an integer",
+    Kind.BINARY: "binary",
+    Kind.NULL: "NULL",
+    Kind.OTHER: "a value of an unsupported type",
+}
 
 _BY_PREFIX = {
     "bool": Kind.BOOLEAN,

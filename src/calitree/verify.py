@@ -19,6 +19,7 @@ from calitree.engines import Engine, Table
 from calitree.errors import EngineError
 from calitree.joingraph import Schema
 from calitree.query import Query
+from calitree.result import Result
 from calitree.types import Kind
 
 if TYPE_CHECKING:
@@ -33,11 +34,18 @@ LARGE = 100_000
 class Check:
     """One question asked both ways. `difference` is empty if the answers agree."""
 
-    question: str
-    rows: int
+    question: Mapping[str, Any]
+    result: Result
     seconds: float
     plain_seconds: float
     difference: str
+
+    def __str__(self) -> str:
+        asked = ", ".join(f"{key}={value!r}" for key, value in self.question.items()) or "total"
+        return (
+            f"{self.seconds * 1e3:9.1f} ms  {self.plain_seconds * 1e3:9.1f} ms  "
+            f"{len(self.result):>8,} rows  {asked}: {self.difference or 'agrees'}"
+        )
 
 
 @dataclass(frozen=True)
@@ -55,14 +63,8 @@ class Verification:
         return self.ok
 
     def __str__(self) -> str:
-        lines = [f"join built in {self.build_seconds:.2f} s"]
-        for check in self.checks:
-            verdict = check.difference or "agrees"
-            lines.append(
-                f"{check.seconds * 1e3:9.1f} ms  {check.plain_seconds * 1e3:9.1f} ms  "
-                f"{check.rows:>8,} rows  {check.question}: {verdict}"
-            )
-        return "\n".join(lines)
+        head = f"     ours       on the join   (built in {self.build_seconds:.2f} s)"
+        return "\n".join([head, *map(str, self.checks)])
 
 
 class Plain(Protocol):
@@ -82,7 +84,9 @@ class _DuckDB:
         try:
             import duckdb
         except ImportError:
-            raise EngineError('Verifying in-process answers needs DuckDB: pip install "duckdb".') from None
+            raise EngineError(
+                'Verifying in-process answers needs DuckDB: pip install "duckdb".'
+            ) from None
         self.engine = engine
         self.connection = duckdb.connect()
         self.connection.execute("SET TimeZone = 'UTC'")
@@ -173,7 +177,9 @@ def query_sql(query: Query, dialect: str) -> str:
     ]
     for name, measure in query.measures:
         if measure.plain is None:
-            raise EngineError(f"{name!r} is a measure of its own semiring; SQL has nothing to compare it with.")
+            raise EngineError(
+                f"{name!r} is a measure of its own semiring; SQL has nothing to compare it with."
+            )
         columns.append(named(text(measure.plain), name))
     sql = f"SELECT {', '.join(columns)} FROM wide"
     if query.where:
@@ -206,13 +212,13 @@ def verify(wide: WideTable, queries: Sequence[Mapping[str, object]] | None) -> V
 
 def _check(wide: WideTable, plain: Plain, asked: Mapping[str, Any], query: Query) -> Check:
     started = time.perf_counter()
-    ours = wide.query(**_arguments(asked)).arrow()
+    result = wide.query(**_arguments(asked))
+    ours = result.arrow()
     middle = time.perf_counter()
     theirs = plain.ask(query_sql(query, plain.dialect))
     ended = time.perf_counter()
     difference = compare(ours, theirs, len(query.group_by))
-    question = ", ".join(f"{k}={v!r}" for k, v in asked.items()) or "total"
-    return Check(question, ours.num_rows, middle - started, ended - middle, difference)
+    return Check(asked, result, middle - started, ended - middle, difference)
 
 
 def _arguments(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -287,7 +293,9 @@ def _small_column(schema: Schema, relation: str) -> str | None:
     table = schema.relations[relation].table
     groupable = (Kind.STRING, Kind.BOOLEAN, Kind.INTEGER, Kind.DATE)
     columns = [c for c, kind in table.kinds.items() if kind in groupable]
-    joined = [c for c in columns if len(schema.attributes[schema.attribute_of[relation, c]].columns) > 1]
+    joined = [
+        c for c in columns if len(schema.attributes[schema.attribute_of[relation, c]].columns) > 1
+    ]
     if table.rows > LARGE:
         return f"{relation}.{joined[0]}" if joined else None
     own = [c for c in columns if c not in joined]

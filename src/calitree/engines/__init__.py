@@ -23,9 +23,9 @@ NULL never equals NULL in the join; in `keep` NULL is a value like any other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from calitree.errors import EngineError, did_you_mean
 from calitree.expressions import Expression
@@ -142,7 +142,7 @@ class Engine(Protocol):
     def load(self, name: str, source: Any) -> Table:
         """Take a source (Arrow table, frame, path, …) as a base relation; cheap, reads the schema only."""
 
-    def contract(self, contraction: Contraction) -> list[Table]:
+    def contract(self, contraction: Contraction) -> Sequence[Table]:
         """Compute every output, in order."""
 
     def arrow(self, table: Table) -> pa.Table:
@@ -173,7 +173,7 @@ def engine_of(engine: Any) -> Engine:
 
         return SparkEngine(engine)
     if all(hasattr(engine, verb) for verb in ("load", "contract", "arrow")):
-        return engine  # type: ignore[no-any-return]
+        return cast(Engine, engine)
     raise EngineError(
         f"An engine is one of {', '.join(NAMES)}, a SparkSession or an object with load, contract and "
         f"arrow; got {type(engine).__name__}."

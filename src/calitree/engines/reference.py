@@ -12,7 +12,16 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from calitree.engines import Column, Contraction, Factor, Input, Lifted, Output, stored_parts
+from calitree.engines import (
+    Column,
+    Contraction,
+    Factor,
+    Input,
+    Lifted,
+    Output,
+    Table,
+    stored_parts,
+)
 from calitree.engines.rowwise import evaluate_row
 from calitree.semiring import Semiring
 from calitree.types import Kind, kind_of_arrow
@@ -81,8 +90,10 @@ class ReferenceEngine:
             data.append(row)
         return ReferenceTable(kinds, data, types=types)
 
-    def arrow(self, table: ReferenceTable) -> pa.Table:
+    def arrow(self, table: Table) -> pa.Table:
         import pyarrow as pa
+
+        assert isinstance(table, ReferenceTable)
 
         arrays = {}
         for name in table.kinds:

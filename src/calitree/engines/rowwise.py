@@ -1,12 +1,14 @@
 """One expression on one row of Python values: slow, short, and meant to be obviously right.
 
-None is NULL. Integers have no bounds and decimals are exact, so what a faster engine must round or widen
-can be checked against this. The rules are those of `calitree.evaluate`; nothing is shared with it.
+None is NULL. Integers have no bounds and decimals are exact, so what a faster engine must round or
+widen can be checked against this. The rules are those of `calitree.evaluate`; nothing is shared
+with it.
 """
 
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
@@ -32,11 +34,11 @@ def evaluate_row(node: exp.Expression, row: Row) -> Any:
         value = form(node, row)
         # Where one branch of a CASE is a double, all are.
         return value if value is None or kind_of(node) is not Kind.FLOAT else double(value)
-    operator = _OPERATORS.get(type(node))
-    if operator is None:
+    function = _OPERATORS.get(type(node))
+    if function is None:
         raise ExpressionError(f"{node.sql()} ({type(node).__name__}) cannot be evaluated.")
     operands = [evaluate_row(each, row) for each in _operands(node)]
-    return None if any(value is None for value in operands) else operator(node, *operands)
+    return None if any(value is None for value in operands) else function(node, *operands)
 
 
 def _operands(node: exp.Expression) -> list[exp.Expression]:
@@ -48,14 +50,16 @@ def _operands(node: exp.Expression) -> list[exp.Expression]:
 
 
 def alike(a: Any, b: Any) -> tuple[Any, Any]:
-    """Two values as one type: an integer meets a double as a double, a date a timestamp at midnight."""
+    """Two values as one type: an integer meets a double as a double, a date a timestamp at 0:00.
+
+    Decimals and integers are compared exactly as they are.
+    """
     if isinstance(a, float) or isinstance(b, float):
         return double(a), double(b)
-    if isinstance(a, date) and isinstance(b, date):
-        if isinstance(a, datetime) or isinstance(b, datetime):
-            a, b = moment(a), moment(b)
-            if a.tzinfo or b.tzinfo:
-                a, b = zoned(a), zoned(b)
+    if isinstance(a, datetime) or isinstance(b, datetime):
+        a, b = moment(a), moment(b)
+        if a.tzinfo or b.tzinfo:
+            a, b = zoned(a), zoned(b)
     return a, b
 
 
@@ -70,13 +74,10 @@ def less(a: Any, b: Any) -> bool:
     return a == a if b != b else bool(a < b)
 
 
-def arithmetic(name: str) -> Callable[[exp.Expression, Any, Any], Any]:
+def arithmetic(
+    name: str, plain: Callable[[Any, Any], Any]
+) -> Callable[[exp.Expression, Any, Any], Any]:
     exact = getattr(EXACT, name)
-    plain = {
-        "add": lambda a, b: a + b,
-        "subtract": lambda a, b: a - b,
-        "multiply": lambda a, b: a * b,
-    }[name]
 
     def operate(node: exp.Expression, a: Any, b: Any) -> Any:
         a, b = alike(a, b)
@@ -183,244 +184,11 @@ def cast(node: exp.Expression, value: Any) -> Any:
             return None
         raise ExpressionError(f"In {node.sql()}: {value!r} does not convert.") from None
 
-
-_OPERATORS.get(type(node))
-    if operator is None:
-        raise ExpressionError(f"{node.sql()} ({type(node).__name__}) cannot be evaluated.")
-    operands = [evaluate_row(each, row) for each in _operands(node)]
-    return None if any(value is None for value in operands) else operator(node, *operands)
-
-
-def _operands(node: exp.Expression) -> list[exp.Expression]:
-    if isinstance(node, exp.Extract):
-        return [node.expression]
-    if isinstance(node, exp.Binary | exp.Pow) and not isinstance(node, exp.Like | exp.ILike):
-        return [node.this, node.expression]
-    return [node.this]
-
-
-def alike(a: Any, b: Any) -> tuple[Any, Any]:
-    """Two values as one type: an integer meets a double as a double, a date a timestamp at midnight."""
-    if isinstance(a, float) or isinstance(b, float):
-        return double(a), double(b)
-    if isinstance(a, date) and isinstance(b, date):
-        if isinstance(a, datetime) or isinstance(b, datetime):
-            a, b = moment(a), moment(b)
-            if a.tzinfo or b.tzinfo:
-                a, b = zoned(a), zoned(b)
-    return a, b
-
-
-def equal(a: Any, b: Any) -> bool:
-    a, b = alike(a, b)
-    return bool(a == b) or (a != a and b != b)
-
-
-def less(a: Any, b: Any) -> bool:
-    """NaN is the greatest number."""
-    a, b = alike(a, b)
-    return a == a if b != b else bool(a < b)
-
-
-def arithmetic(name: str) -> Callable[[exp.Expression, Any, Any], Any]:
-    exact = getattr(EXACT, name)
-    plain = {
-        "add": lambda a, b: a + b,
-        "subtract": lambda a, b: a - b,
-        "multiply": lambda a, b: a * b,
-    }[name]
-
-    def operate(node: exp.Expression, a: Any, b: Any) -> Any:
-        a, b = alike(a, b)
-        return exact(a, b) if isinstance(a, Decimal) or isinstance(b, Decimal) else plain(a, b)
-
-    return operate
-
-
-def divide(node: exp.Expression, a: Any, b: Any) -> float | None:
-    return double(a) / double(b) if double(b) != 0 else None
-
-
-def remainder(node: exp.Expression, a: Any, b: Any) -> Any:
-    a, b = alike(a, b)
-    if b == 0:
-        return None
-    if isinstance(a, float):
-        return _real(np.fmod, a, b)
-    if isinstance(a, Decimal) or isinstance(b, Decimal):
-        return EXACT.remainder(a, b)
-    return abs(a) % abs(b) * (-1 if a < 0 else 1)
-
-
-def _real(function: Callable[..., Any], *values: Any) -> float:
-    """A function of doubles; out of its domain it is NaN or infinite."""
-    with np.errstate(all="ignore"):
-        return float(function(*map(double, values)))
-
-
-def real(function: Callable[..., Any]) -> Callable[..., float]:
-    return lambda node, *values: _real(function, *values)
-
-
-def round_half_away(node: exp.Expression, value: Any) -> float:
-    decimals = node.args.get("decimals")
-    power = 10.0 ** (int(decimals.name) if decimals is not None else 0)
-    scaled = double(value) * power
-    if not abs(scaled) < 2.0**53:
-        return double(value)
-    whole = math.trunc(scaled)
-    up = abs(scaled - whole) >= 0.5
-    return math.copysign(abs(whole) + up, scaled) / power
-
-
-def like(node: exp.Expression, text: str) -> bool:
-    pattern = node.expression.name
-    if isinstance(node, exp.ILike):
-        text, pattern = lower(text), lower(pattern)
-    parts = {"%": ".*", "_": "."}
-    regex = "".join(parts.get(char, re.escape(char)) for char in pattern)
-    return re.fullmatch(regex, text, re.DOTALL) is not None
-
-
-def lower(text: str) -> str:
-    """Character by character: no character becomes two."""
-    return "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
-
-
-def upper(text: str) -> str:
-    return "".join(char.upper() if len(char.upper()) == 1 else char for char in text)
-
-
-def substring(node: exp.Expression, text: str) -> str:
-    start, length = (node.args.get(key) for key in ("start", "length"))
-    first = int(start.name) - 1 if start is not None else 0
-    return text[first : first + int(length.name)] if length is not None else text[first:]
-
-
-_PARTS: dict[str, Callable[[datetime], int]] = {
-    "YEAR": lambda t: t.year,
-    "QUARTER": lambda t: (t.month + 2) // 3,
-    "MONTH": lambda t: t.month,
-    "WEEK": lambda t: t.isocalendar().week,
-    "DAY": lambda t: t.day,
-    "DOY": lambda t: t.timetuple().tm_yday,
-    "HOUR": lambda t: t.hour,
-    "MINUTE": lambda t: t.minute,
-}
-
-
-def extract(node: exp.Expression, value: date) -> int:
-    return _PARTS[node.name.upper()](naive(value))
-
-
-def truncate(node: exp.Expression, value: date) -> datetime:
-    unit, at = node.text("unit").upper(), moment(value).replace(second=0, microsecond=0)
-    if unit == "MINUTE":
-        return at
-    at = at.replace(minute=0)
-    if unit == "HOUR":
-        return at
-    at = at.replace(hour=0)
-    if unit == "WEEK":
-        return at - timedelta(days=at.weekday())
-    month = {"YEAR": 1, "QUARTER": at.month - (at.month - 1) % 3}.get(unit, at.month)
-    return at if unit == "DAY" else at.replace(month=month, day=1)
-
-
-def cast(node: exp.Expression, value: Any) -> Any:
-    try:
-        return CONVERSIONS[CASTS[node.args["to"].this]](value)
-    except (ValueError, OverflowError):
-        if isinstance(node, exp.TryCast):
-            return None
-        raise ExpressionError(f"In {node.sql()}: {value!r} does not convert.") from None
-
-
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.I | re.A)
-_TIME = re.compile(
-    r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6})\d*)?)?"
-    r"(?:Z|([+-])(\d\d):?(\d\d)?)?)?",
-    re.A,
-)
-_WHITE = " \t\n\v\f\r"
-
-
-def to_integer(value: Any) -> int:
-    if isinstance(value, str):
-        text = value.strip(_WHITE)
-        if not _NUMBER.fullmatch(text):
-            raise ValueError(text)
-        value = Decimal(text)
-    if isinstance(value, float):
-        return _bounded(round(value))
-    if isinstance(value, Decimal):
-        return _bounded(int(value.to_integral_value(ROUND_HALF_UP, EXACT)))
-    return int(value)
-
-
-def _bounded(value: int) -> int:
-    if not -(2**63) <= value < 2**63:
-        raise OverflowError(value)
-    return value
-
-
-def to_float(value: Any) -> float:
-    if isinstance(value, str):
-        value = value.strip(_WHITE)
-        special = re.fullmatch(r"[+-]?(nan|inf|infinity)", value, re.I)
-        if not (special or _NUMBER.fullmatch(value)):
-            raise ValueError(value)
-    return double(value)
-
-
-def to_text(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, Decimal):
-        return format(value, "f")
-    if isinstance(value, datetime):
-        text = naive(value).isoformat(" ")
-        return (text.rstrip("0") if "." in text else text) + ("+00" if value.tzinfo else "")
-    return repr(value) if isinstance(value, float) else str(value)
-
-
-def to_boolean(value: Any) -> bool:
-    if not isinstance(value, str):
-        return bool(value != 0)
-    word = value.strip(_WHITE).lower()
-    if word not in ("true", "t", "1", "yes", "y", "false", "f", "0", "no", "n"):
-        raise ValueError(value)
-    return word in ("true", "t", "1", "yes", "y")
-
-
-def to_timestamp(value: Any, zone: bool = False) -> datetime:
-    if isinstance(value, date):
-        return zoned(value) if zone else naive(value)
-    found = _TIME.fullmatch(value.strip(_WHITE))
-    if not found:
-        raise ValueError(value)
-    micro = (found[7] or "").ljust(6, "0")
-    at = datetime(*(int(part or 0) for part in found.groups()[:6]), int(micro))  # type: ignore[arg-type]
-    if not zone:
-        return at
-    offset = timedelta(hours=int(found[9] or 0), minutes=int(found[10] or 0))
-    return zoned(at + offset if found[8] == "-" else at - offset)
-
-
-_CASTS: dict[Kind, Callable[[Any], Any]] = {
-    Kind.INTEGER: to_integer,
-    Kind.FLOAT: to_float,
-    Kind.STRING: to_text,
-    Kind.BOOLEAN: to_boolean,
-    Kind.DATE: lambda value: to_timestamp(value).date(),
-    Kind.TIMESTAMP: to_timestamp,
-    Kind.TIMESTAMP_TZ: lambda value: to_timestamp(value, zone=True),
-}
 
 _OPERATORS: dict[type[exp.Expression], Callable[..., Any]] = {
-    exp.Add: arithmetic("add"),
-    exp.Sub: arithmetic("subtract"),
-    exp.Mul: arithmetic("multiply"),
+    exp.Add: arithmetic("add", operator.add),
+    exp.Sub: arithmetic("subtract", operator.sub),
+    exp.Mul: arithmetic("multiply", operator.mul),
     exp.Div: divide,
     exp.Mod: remainder,
     exp.Neg: lambda node, a: a.copy_negate() if isinstance(a, Decimal) else -a,

@@ -1,8 +1,9 @@
-"""Expressions as Spark SQL: the same values as `calitree.evaluate`, where Spark's own reading differs.
+"""Expressions as Spark SQL that gives the values `calitree.evaluate` gives.
 
-sqlglot writes most nodes as they should be. The rules below rewrite the rest: Spark's FLOOR of a double is
-a whole number that may not fit, its integers are 32 bits wide where they can be, a backslash in LIKE is an
-escape, casts truncate where others round, text like '2020' counts as a date, and so on.
+sqlglot writes most nodes as they should be. The rules below rewrite the rest: Spark's FLOOR of a
+double is a whole number that may not fit, its integers are 32 bits wide where they can be, a
+backslash in LIKE is an escape, casts truncate where others round, text like '2020' counts as a
+date, and so on.
 
 `SETTINGS` are those that the session must have for it.
 """
@@ -60,7 +61,7 @@ def _column(node: exp.Expression) -> str | None:
 
 
 def _literal(node: exp.Expression) -> str | None:
-    """A whole number among whole numbers has 64 bits. Among decimals it must keep its few digits."""
+    """A whole number among whole numbers has 64 bits; among decimals it keeps its few digits."""
     parent = node.parent
     whole = not node.args.get("is_string") and node.name.isdigit() and int(node.name) < 2**63
     if whole and isinstance(parent, _ARITHMETIC) and kind_of(parent) is Kind.INTEGER:
@@ -185,18 +186,21 @@ def _inner(pattern: str) -> str:
 
 def _digits(x: str) -> str:
     """A double as others write it: 0.0001, 1e-05, 1e+16, nan."""
-    plain = (
-        f"REGEXP_REPLACE(CAST(CAST({x} AS DECIMAL(38, 21)) AS STRING), '(\\\\.\\\\d+?)0+$', '$1')"
-    )
-    mantissa = f"REGEXP_REPLACE(CAST({x} AS STRING), '(\\\\.0)?E.*$', '')"
-    exponent = f"CAST(REGEXP_EXTRACT(CAST({x} AS STRING), 'E(.*)$', 1) AS INT)"
-    power = f"CONCAT(IF({exponent} < 0, 'e-', 'e+'), IF(ABS({exponent}) < 10, '0', ''), ABS({exponent}))"
+    text = f"CAST({x} AS STRING)"
+    exact = f"CAST(CAST({x} AS DECIMAL(38, 21)) AS STRING)"
+    plain = f"REGEXP_REPLACE({exact}, {_quoted(_ZEROS)}, '$1')"
+    mantissa = f"REGEXP_REPLACE({text}, {_quoted(_EXPONENT)}, '')"
+    exponent = f"CAST(REGEXP_EXTRACT({text}, 'E(.*)$', 1) AS INT)"
+    digits = f"IF(ABS({exponent}) < 10, '0', ''), ABS({exponent})"
     return (
         f"CASE WHEN ISNAN({x}) THEN 'nan' WHEN {x} = DOUBLE('Infinity') THEN 'inf'"
-        f" WHEN {x} = DOUBLE('-Infinity') THEN '-inf' WHEN {x} = 0 THEN CAST({x} AS STRING)"
+        f" WHEN {x} = DOUBLE('-Infinity') THEN '-inf' WHEN {x} = 0 THEN {text}"
         f" WHEN ABS({x}) >= 1e-4 AND ABS({x}) < 1e16 THEN {plain}"
-        f" ELSE CONCAT({mantissa}, {power}) END"
+        f" ELSE CONCAT({mantissa}, IF({exponent} < 0, 'e-', 'e+'), {digits}) END"
     )
+
+
+_ZEROS, _EXPONENT = r"(\.\d+?)0+$", r"(\.0)?E.*$"
 
 
 _RULES: dict[type[exp.Expression], Callable[[exp.Expression], str | None]] = {

@@ -1,4 +1,4 @@
-"""CAST and TRY_CAST. Every kernel here gives NULL for what it cannot convert; CAST makes that an error.
+"""CAST and TRY_CAST. A kernel here gives NULL for what it cannot convert; CAST makes that an error.
 
 Rounding follows DuckDB: doubles go to the even neighbour, decimals and text away from zero.
 """
@@ -28,7 +28,7 @@ _TYPES = {
 
 
 def null_of(kind: Kind) -> pa.Scalar:
-    """NULL with the type that values of a kind usually have; without one if there is no such type."""
+    """NULL with the type that values of a kind usually have, if there is one."""
     return pa.scalar(None, _TYPES.get(kind, pa.null()))
 
 
@@ -172,9 +172,14 @@ def _boolean_of_number(datum: Datum) -> Datum:
 
 _DATE = r"^(?P<year>[0-9]{4})-(?P<month>[0-9]{1,2})-(?P<day>[0-9]{1,2})"
 _CLOCK = (
-    r"(?:[ T](?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{1,2})(?::(?P<second>[0-5]?[0-9])(?:\.(?P<micro>[0-9]{1,6})[0-9]*)?)?"
+    r"(?:[ T](?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{1,2})"
+    r"(?::(?P<second>[0-5]?[0-9])(?:\.(?P<micro>[0-9]{1,6})[0-9]*)?)?"
     r"(?:Z|(?P<sign>[+-])(?P<hours>[0-9]{2})(?::?(?P<minutes>[0-9]{2}))?)?)?$"
 )
+
+
+def _joined(between: str, *parts: pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise(*parts, pa.scalar(between, pa.large_string()))
 
 
 def _pad(part: pa.Array, width: int = 2) -> pa.Array:
@@ -183,30 +188,18 @@ def _pad(part: pa.Array, width: int = 2) -> pa.Array:
 
 @on_arrays
 def _time_of_text(array: pa.Array, zoned: bool) -> pa.Array:
-    """An ISO date or timestamp. An offset moves a timestamp with time zone and means nothing to another."""
+    """An ISO date or timestamp. An offset means something only if the result has a time zone."""
     text = pc.ascii_trim(pc.cast(array, pa.large_string()), characters=_WHITE)
     found = pc.extract_regex(text, _DATE + _CLOCK)
     names = [found.type.field(i).name for i in range(found.type.num_fields)]
     part = dict(zip(names, found.flatten(), strict=True))
-    day = pc.binary_join_element_wise(
-        part["year"], _pad(part["month"]), _pad(part["day"]), pa.scalar("-", pa.large_string())
-    )
-    clock = pc.binary_join_element_wise(
-        _pad(part["hour"]),
-        _pad(part["minute"]),
-        _pad(part["second"]),
-        pa.scalar(":", pa.large_string()),
-    )
+    day = _joined("-", part["year"], _pad(part["month"]), _pad(part["day"]))
+    clock = _joined(":", _pad(part["hour"]), _pad(part["minute"]), _pad(part["second"]))
+    form = "%Y-%m-%d %H:%M:%S"
+    whole = pc.strptime(_joined(" ", day, clock), format=form, unit="us", error_is_null=True)
+    real = pc.equal(pc.day(whole), pc.cast(_pad(part["day"]), pa.int64()))
+    whole = _where(real, whole)  # not the 30th of February
     micro = pc.utf8_rpad(part["micro"], width=6, padding="0")
-    whole = pc.strptime(
-        pc.binary_join_element_wise(day, clock, pa.scalar(" ", pa.large_string())),
-        format="%Y-%m-%d %H:%M:%S",
-        unit="us",
-        error_is_null=True,
-    )
-    whole = _where(
-        pc.equal(pc.day(whole), pc.cast(_pad(part["day"]), pa.int64())), whole
-    )  # 30 February
     moved = pc.add(pc.cast(whole, pa.int64()), pc.cast(micro, pa.int64()))
     if zoned:
         moved = pc.subtract(moved, _offset(part))

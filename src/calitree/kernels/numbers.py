@@ -1,4 +1,4 @@
-"""Arithmetic. Nothing wraps: what 64 bits cannot hold continues as float64, a decimal while 38 digits do."""
+"""Arithmetic. Nothing wraps: what 64 bits, or 38 digits, cannot hold continues as float64."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _product_digits(left: pa.DataType, right: pa.DataType) -> int:
 def _decimals(
     name: str, digits: Callable[[pa.DataType, pa.DataType], int], left: Datum, right: Datum
 ) -> Datum:
-    """Exact while the values fit 38 digits, even where the declared precisions say they might not."""
+    """Exact while the values fit 38 digits, even where by their declared type they might not."""
     a, b = decimal(left), decimal(right)
     if Kind.FLOAT in (kind_of(a), kind_of(b)):
         return pc.call_function(name, [double(a), double(b)])
@@ -128,11 +128,9 @@ def remainder(left: Datum, right: Datum) -> Datum:
 def _fmod(a: Datum, b: Datum) -> pa.Array:
     """C's remainder, which older versions of Arrow have no kernel for."""
     known = pc.and_(pc.is_valid(a), pc.is_valid(b))
+    one = pa.scalar(1, a.type)
     with np.errstate(invalid="ignore"):
-        values = np.fmod(
-            _numpy(pc.coalesce(a, pa.scalar(1, a.type))),
-            _numpy(pc.coalesce(b, pa.scalar(1, b.type))),
-        )
+        values = np.fmod(_numpy(pc.coalesce(a, one)), _numpy(pc.coalesce(b, one)))
     return pc.if_else(known, pa.array(values, a.type), pa.scalar(None, a.type))
 
 
@@ -154,7 +152,7 @@ def floating(name: str) -> Callable[[Datum], Datum]:
 
 
 def round_half_away(datum: Datum, decimals: int = 0) -> Datum:
-    """Half away from zero, on the double times 10^decimals; too large to have decimals stays itself."""
+    """Half away from zero, on the double times 10^decimals; one too large to have any stays."""
     value = double(datum)
     large = pc.greater_equal(pc.abs(value), _EXACT_FLOAT / 10.0**decimals)
     inner = pc.if_else(large, 0.0, value)

@@ -1,10 +1,12 @@
 """Values while an expression is evaluated: an array, or a scalar that stands for a constant column.
 
-Arrow has many types for one SQL type (dictionary, views, large strings, narrow integers). `column` brings
-a column to the few the kernels know: bool, int64, float64, decimal128, string or large_string, date32,
-timestamp (any unit; time zones as UTC). Only unsigned numbers that do not fit stay uint64.
+Arrow has many types for one SQL type (dictionary, views, large strings, narrow integers). `column`
+brings a column to the few the kernels know: bool, int64, float64, decimal128, string or
+large_string, date32, timestamp (any unit; time zones as UTC). Only unsigned numbers that do not fit
+stay uint64.
 
-A NULL without a type is always a scalar: kernels that propagate NULL need not know the type it would have.
+A NULL without a type is always a scalar: kernels that propagate NULL need not know which type it
+would have.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import reduce
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +22,7 @@ import pyarrow.compute as pc
 from calitree.errors import ExpressionError
 from calitree.types import Kind, kind_of_arrow
 
-Datum = pa.Array | pa.Scalar
+Datum: TypeAlias = pa.Array | pa.Scalar
 
 NULL = pa.scalar(None)
 MAX_DIGITS = 38
@@ -135,7 +138,7 @@ def double(datum: Datum) -> Datum:
 
 
 def decimal(datum: Datum) -> Datum:
-    """An integer as a decimal: a constant with its own digits, a column with all that int64 may need."""
+    """An integer as a decimal: a constant with its own digits, a column with those of int64."""
     if pa.types.is_decimal(datum.type):
         return datum
     if isinstance(datum, pa.Scalar) and datum.is_valid:

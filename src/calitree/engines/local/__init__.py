@@ -12,7 +12,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from calitree.engines import Column, Contraction, Factor, Input, Lifted, Output, stored_parts
+from calitree.engines import (
+    Column,
+    Contraction,
+    Factor,
+    Input,
+    Lifted,
+    Output,
+    Table,
+    stored_parts,
+)
 from calitree.engines.local import values as v
 from calitree.engines.local.dictionary import Codes, Dictionary
 from calitree.engines.local.frame import Array, Frame, group
@@ -54,7 +63,11 @@ class Message:
     null_free: frozenset[str] = frozenset()
 
     def __init__(
-        self, codes: dict[str, Codes], values: dict[str, Value], rows: int, kinds: Mapping[str, Kind]
+        self,
+        codes: dict[str, Codes],
+        values: dict[str, Value],
+        rows: int,
+        kinds: Mapping[str, Kind],
     ) -> None:
         self.codes = codes
         self.values = values
@@ -84,10 +97,13 @@ class LocalEngine:
 
         return Relation(arrow_table(name, source))
 
-    def arrow(self, table: Relation | Message) -> pa.Table:
+    def arrow(self, table: Table) -> pa.Table:
         if isinstance(table, Relation):
             return table.data
-        columns = {name: self.dictionaries[name].decode(codes) for name, codes in table.codes.items()}
+        assert isinstance(table, Message)
+        columns = {
+            name: self.dictionaries[name].decode(codes) for name, codes in table.codes.items()
+        }
         columns |= {name: v.to_arrow(value) for name, value in table.values.items()}
         if not columns:
             return pa.table({"": pa.nulls(table.rows)}).select([])
@@ -99,7 +115,7 @@ class LocalEngine:
     def _output(self, inputs: Sequence[Input], output: Output) -> Message:
         frame, late = self._join(inputs, output)
         for predicate in late:
-            values = {a: self._values(a, inputs, frame) for a in predicate.attributes}
+            values = {a: self.dictionaries[a].decode(frame.codes[a]) for a in predicate.attributes}
             frame.keep(_true(evaluate(predicate.node, values, frame.length)))
         sizes = [len(self.dictionaries[a]) for a in output.keep]
         groups, codes = group([frame.codes[a] for a in output.keep], sizes, frame.length)
@@ -118,9 +134,7 @@ class LocalEngine:
 
     # -- joining ---------------------------------------------------------------------------------
 
-    def _join(
-        self, inputs: Sequence[Input], output: Output
-    ) -> tuple[Frame, list[Expression]]:
+    def _join(self, inputs: Sequence[Input], output: Output) -> tuple[Frame, list[Expression]]:
         """Join the inputs, each filtered first by what concerns it alone; the other predicates are left over."""
         late = [p for p in output.where if not any(_holds(inputs[i], p) for i in output.inputs)]
         wanted = set(output.keep).union(*(p.attributes for p in late))
@@ -170,27 +184,26 @@ class LocalEngine:
     def _passed(self, given: Input, predicate: Expression) -> Array:
         if len(predicate.attributes) == 1:
             (attribute,) = predicate.attributes
-            encoded = isinstance(given.table, Message) or (
-                attribute,
-                given.attributes[attribute],
-            ) in given.table.codes  # type: ignore[attr-defined]
-            if encoded:
-                codes = self._codes(given, attribute)
+            if self._is_encoded(given, attribute):
+                values = self.dictionaries[attribute].values
                 # One place more, for NULL, which is code -1.
-                domain = pa.concat_arrays(
-                    [self.dictionaries[attribute].values, pa.nulls(1, self.dictionaries[attribute].values.type)]
-                )
-                return _true(evaluate(predicate.node, {attribute: domain}, len(domain)))[codes]
+                domain = pa.concat_arrays([values, pa.nulls(1, values.type)])
+                passed = _true(evaluate(predicate.node, {attribute: domain}, len(domain)))
+                result: Array = passed[self._codes(given, attribute)]
+                return result
         columns = {a: self._column(given, a) for a in predicate.attributes}
         return _true(evaluate(predicate.node, columns, given.table.rows))
+
+    def _is_encoded(self, given: Input, attribute: str) -> bool:
+        """Whether the codes are there, so that a predicate can be evaluated on the dictionary."""
+        if isinstance(given.table, Relation):
+            return (attribute, given.attributes[attribute]) in given.table.codes
+        return True
 
     def _column(self, given: Input, attribute: str) -> pa.Array | pa.ChunkedArray:
         if isinstance(given.table, Relation):
             return given.table.data.column(given.attributes[attribute])
         return self.dictionaries[attribute].decode(self._codes(given, attribute))
-
-    def _values(self, attribute: str, inputs: Sequence[Input], frame: Frame) -> pa.Array:
-        return self.dictionaries[attribute].decode(frame.codes[attribute])
 
     # -- annotations -----------------------------------------------------------------------------
 

@@ -20,7 +20,9 @@ def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
         if isinstance(values, pa.ChunkedArray):
-            values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
+            values = (
+                pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
+            )
     dtype = values.type
     if pa.types.is_dictionary(dtype):
         return plain(values.dictionary_decode())

@@ -72,7 +72,9 @@ class Frame:
     def keep(self, chosen: Array) -> None:
         """Keep these joined rows: positions, or a mask."""
         self.rows = {
-            i: (np.flatnonzero(chosen) if chosen.dtype == bool else chosen) if at is None else at[chosen]
+            i: (np.flatnonzero(chosen) if chosen.dtype == bool else chosen)
+            if at is None
+            else at[chosen]
             for i, at in self.rows.items()
         }
         self.codes = {name: codes[chosen] for name, codes in self.codes.items()}

@@ -127,7 +127,11 @@ def to_arrow(value: Value) -> pa.Array:
 def _rescaled(decimals: pa.Array, scale: int) -> pa.Array:
     """The same unscaled integers read at another scale: no arithmetic, only another type."""
     return pa.Array.from_buffers(
-        pa.decimal128(38, scale), len(decimals), decimals.buffers(), decimals.null_count, decimals.offset
+        pa.decimal128(38, scale),
+        len(decimals),
+        decimals.buffers(),
+        decimals.null_count,
+        decimals.offset,
     )
 
 

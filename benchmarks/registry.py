@@ -1,0 +1,8 @@
+"""The benchmarks there are. A new one is a file with a `BENCHMARK` and a line here."""
+
+from __future__ import annotations
+
+from benchmarks import latency, star
+from benchmarks.frame import Benchmark
+
+BENCHMARKS: dict[str, Benchmark] = {each.name: each for each in (star.BENCHMARK, latency.BENCHMARK)}

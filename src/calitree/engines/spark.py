@@ -1,0 +1,317 @@
+"""Spark as an engine: each output of a contraction is one SQL query, its result a checkpointed frame.
+
+    engine = SparkEngine()                      # the active session, or a local Spark of its own
+    sales = engine.load("sales", "data/sales/*.parquet")
+
+Only what Spark Connect has too is used. The caller's session is left as it is: its settings are not
+changed (what depends on them is written so that it does not), and the temporary views that stand for
+tables are dropped once the tables are gone.
+
+A result is kept by `localCheckpoint`: frames that are merely cached carry the plan of everything before
+them, and with adaptive execution that plan grows without end. A result of one row comes to this process
+at once, as that takes one job less.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import uuid4
+
+from calitree.engines import Contraction, Input, Output, Table
+from calitree.engines.spark_query import Query, write_query
+from calitree.engines.spark_table import (
+    SparkTable,
+    arrow_for_spark,
+    as_original,
+    decoded,
+    fields_of,
+    quoted,
+)
+from calitree.engines.spark_zone import UTC
+from calitree.errors import EngineError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+THREADS = 4
+"""How many queries run at a time. Small ones leave the cluster idle; more than a few gain nothing."""
+
+Value = TypeVar("Value")
+
+
+class SparkEngine:
+    """The `Engine` protocol on PySpark."""
+
+    name = "spark"
+
+    def __init__(self, session: SparkSession | None = None) -> None:
+        self._session = session
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="calitree-spark")
+        self._view_names = (f"calitree_{uuid4().hex[:12]}_{i}" for i in count())
+        self.lock = threading.RLock()
+        self.abandoned: deque[str] = deque()
+        """Views of tables that are gone. They are dropped later, as a finaliser must not call Spark."""
+
+    @property
+    def session(self) -> SparkSession:
+        """The Spark session; one is started if there is none."""
+        if self._session is None:
+            from calitree.spark_session import spark_session
+
+            self._session = spark_session()
+        return self._session
+
+    # -- the protocol ----------------------------------------------------------------------------
+
+    def load(self, name: str, source: Any) -> SparkTable:
+        """A Spark frame or table, files, or whatever else Arrow can be made of."""
+        with _explained(f"load {name}"):
+            frame = self._frame(name, source)
+            if frame is not None:
+                return self._relation(name, frame)
+            return self._from_arrow(name, source)
+
+    def contract(self, contraction: Contraction) -> list[SparkTable]:
+        """One query an output. They are independent, so they run side by side."""
+        self._drop_abandoned()
+        tables = [self._own(each.table) for each in contraction.inputs]
+        utc = self.session.conf.get("spark.sql.session.timeZone") in UTC
+
+        def queries() -> list[Query]:
+            return [write_query(contraction.inputs, each, utc) for each in contraction.outputs]
+
+        with _explained("prepare a contraction"):
+            written = queries()
+            wanted: dict[SparkTable, set[str]] = {}
+            for query in written:
+                for index, columns in query.wanted.items():
+                    wanted.setdefault(tables[index], set()).update(columns)
+            if self.measure(wanted):
+                written = queries()
+        return self._run(
+            partial(self._computed, contraction.inputs, output, query)
+            for output, query in zip(contraction.outputs, written, strict=True)
+        )
+
+    def arrow(self, table: Table) -> pa.Table:
+        """The table in this process, under the names of its columns; decimals are decimals again."""
+        own = self._own(table)
+        held = own.held
+        if held is None:
+            with _explained(f"read {own.label}"):
+                (held,) = self._run([own.frame.toArrow])
+        return decoded(held, own.fields)
+
+    # -- for those who speak Spark ---------------------------------------------------------------
+
+    def spark_frame(self, table: Table) -> DataFrame:
+        """The table as a frame, under the names of its columns."""
+        own = self._own(table)
+        with _explained(f"read {own.label}"):
+            return self.session.sql(as_original(own)) if own.fields else own.frame.select()
+
+    def query(self, sql: str, tables: Mapping[str, Table]) -> pa.Table:
+        """The answer to plain SQL, in which `tables` are known by these names and their own columns.
+
+        This is how an answer is checked against the join really built.
+        """
+        with _explained(f"run {sql!r}"):
+            (result,) = self._run([self._sql(sql, tables).toArrow])
+        return result
+
+    def materialise(self, sql: str, tables: Mapping[str, Table]) -> SparkTable:
+        """The result of plain SQL as a table: the wide table, built once."""
+        with _explained(f"run {sql!r}"):
+            (frame,) = self._run([self._sql(sql, tables).localCheckpoint])
+            return self._relation("a materialised query", frame)
+
+    def _sql(self, sql: str, tables: Mapping[str, Table]) -> DataFrame:
+        """Named subqueries, because a temporary view could hide one of the caller's own."""
+        named = ", ".join(
+            f"{quoted(name)} AS ({as_original(self._own(table))})" for name, table in tables.items()
+        )
+        if named:
+            sql = re.sub(r"^\s*(with(\s+recursive)?\s)?", _before(named), sql, count=1, flags=re.I)
+        return self.session.sql(sql)
+
+    # -- relations -------------------------------------------------------------------------------
+
+    def _frame(self, name: str, source: Any) -> DataFrame | None:
+        """The frame that Spark itself makes of a source, if it can."""
+        return None
+
+    def _relation(self, label: str, frame: DataFrame) -> SparkTable:
+        schema = frame.schema
+        fields = fields_of(label, schema.names, schema)
+        present = frozenset(each.name for each in schema if not each.nullable)
+        renamed = frame.toDF(*(field.name for field in fields.values()))
+        return SparkTable(self, label, fields, frame=renamed, null_free=present)
+
+    def _from_arrow(self, label: str, source: Any) -> SparkTable:
+        from calitree.sources import arrow_table
+
+        given = arrow_table(label, source)
+        held = arrow_for_spark(label, given)
+        frame = self.local_frame(held)
+        fields = fields_of(label, given.column_names, frame.schema)
+        present = (n for n, c in zip(fields, held.columns, strict=True) if c.null_count == 0)
+        return SparkTable(self, label, fields, frame=frame, held=held, null_free=frozenset(present))
+
+    def local_frame(self, held: pa.Table) -> DataFrame:
+        """A table of this process in Spark; a timestamp without a time zone stays without."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        schema = from_arrow_schema(held.schema, prefer_timestamp_ntz=True)
+        return self.session.createDataFrame(held, schema)
+
+    def measure(self, wanted: Mapping[SparkTable, set[str]]) -> bool:
+        """Count rows and find the largest numbers, once a table and column; whether it was news."""
+        unknown = {table: columns - table.measured for table, columns in wanted.items()}
+        tables = [t for t, columns in unknown.items() if columns or t.known_rows is None]
+
+        def look(table: SparkTable) -> None:
+            names = sorted(unknown[table])
+            table.learn(*_sizes(table, names))
+
+        with _explained("measure " + ", ".join(table.label for table in tables)):
+            self._run(partial(look, table) for table in tables)
+        return bool(tables)
+
+    def _own(self, table: Table) -> SparkTable:
+        if isinstance(table, SparkTable) and table.engine is self:
+            return table
+        raise EngineError(f"This {type(table).__name__} is no table of this Spark engine.")
+
+    # -- results ---------------------------------------------------------------------------------
+
+    def _computed(self, inputs: Sequence[Input], output: Output, query: Query) -> SparkTable:
+        key = frozenset(output.keep)
+        label = f"the message by {', '.join(output.keep) or 'nothing'}"
+        sums = frozenset(
+            part
+            for column in output.columns
+            for part, zero in zip(column.parts, column.semiring.zero, strict=True)
+            if zero is not None
+        )
+        made = partial(SparkTable, self, label, query.fields, key=key, null_free=sums)
+        with _explained(_described(inputs, output)):
+            frame = self.session.sql(query.text)
+            if not output.keep:
+                return made(held=frame.toArrow())
+            return self._kept(frame, made, query.fields)
+
+    def _kept(
+        self, frame: DataFrame, made: Callable[..., SparkTable], fields: Mapping[str, Field]
+    ) -> SparkTable:
+        """A frame that is computed once. How many rows and how large, Spark observes on the way."""
+        from pyspark.sql import Observation
+        from pyspark.sql.functions import expr
+
+        numbers = [name for name, field in fields.items() if field.coded]
+        wanted = [expr("COUNT(1) AS n")]
+        wanted += [expr(f"MAX(ABS({fields[each].name})) AS {fields[each].name}") for each in numbers]
+        observation = Observation()
+        kept = frame.observe(observation, *wanted).localCheckpoint()
+        seen = observation.get
+        table = made(frame=kept)
+        table.learn(seen["n"], {name: seen[fields[name].name] for name in numbers})
+        return table
+
+    # -- running ---------------------------------------------------------------------------------
+
+    def _run(self, tasks: Iterable[Callable[[], Value]]) -> list[Value]:
+        """Run all, some at a time, in threads of ours; if one fails or Ctrl-C comes, none goes on.
+
+        One task takes a thread too: a Ctrl-C in the midst of a call to Spark would leave the
+        connection of the calling thread out of step.
+        """
+        tag, stopped = f"calitree-{uuid4().hex}", threading.Event()
+
+        def tagged(task: Callable[[], Value]) -> Value:
+            if stopped.is_set():
+                raise EngineError("Interrupted.")
+            self.session.addTag(tag)
+            try:
+                return task()
+            finally:
+                self.session.removeTag(tag)
+
+        futures = [self._pool.submit(tagged, task) for task in tasks]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            stopped.set()
+            for _ in range(50):  # again, as a job may have been just about to start
+                with suppress(Exception):
+                    self.session.interruptTag(tag)
+                if not wait(futures, timeout=0.2).not_done:
+                    break
+            raise
+
+    def next_view(self) -> str:
+        return next(self._view_names)
+
+    def _drop_abandoned(self) -> None:
+        while self.abandoned:
+            with suppress(IndexError):
+                self.session.catalog.dropTempView(self.abandoned.popleft())
+
+
+def _sizes(table: SparkTable, names: Sequence[str]) -> tuple[int, dict[str, Any]]:
+    """The number of rows, and the largest absolute value of each of these columns."""
+    columns = [table.fields[name].name for name in names]
+    if table.held is not None:
+        return table.held.num_rows, {
+            name: _furthest(pc.min_max(table.held.column(column)).as_py().values())
+            for name, column in zip(names, columns, strict=True)
+        }
+    asked = ["COUNT(*)", *(f"{f}({c})" for c in columns for f in ("MIN", "MAX"))]
+    (row,) = table.frame.selectExpr(*asked).collect()
+    ends = zip(row[1::2], row[2::2], strict=True)
+    return row[0], {name: _furthest(pair) for name, pair in zip(names, ends, strict=True)}
+
+
+def _furthest(values: Iterable[Any]) -> Any:
+    return max((abs(value) for value in values if value is not None), default=None)
+
+
+def _before(named: str) -> Callable[[re.Match[str]], str]:
+    """What a query begins with once the named subqueries come first."""
+
+    def start(found: re.Match[str]) -> str:
+        if found[1]:
+            return f"WITH{found[2] or ''} {named}, "
+        return f"WITH {named} "
+
+    return start
+
+
+def _described(inputs: Sequence[Input], output: Output) -> str:
+    """What is being computed, for an error message."""
+    tables = (inputs[i].table for i in output.inputs)
+    joined = " ⋈ ".join(t.label for t in tables if isinstance(t, SparkTable))
+    by = f" by {', '.join(output.keep)}" if output.keep else ""
+    where = f" where {' and '.join(map(str, output.where))}" if output.where else ""
+    return f"compute {', '.join(c.name for c in output.columns) or 'rows'}{by} of {joined}{where}"
+
+
+@contextmanager
+def _explained(what: str) -> Iterator[None]:
+    """Spark's errors, with a first line that says what failed and why."""
+    try:
+        yield
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j", "grpc"):
+            raise
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        reason = lines[0] if lines else type(error).__name__
+        raise EngineError(f"Spark could not {what}: {reason}") from error

@@ -1,0 +1,246 @@
+"""A table of the Spark engine, and how its columns are told apart from what Spark holds.
+
+In Spark every column is called c0, c1, …: a name of ours may hold dots and backticks, or differ from
+another in case only. Integers and decimals that we computed are held as whole numbers (see
+`calitree.engines.spark_numbers`) and become decimals again on the way out.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from calitree.engines.spark_numbers import DECIMAL, Field
+from calitree.errors import SchemaError
+from calitree.types import Kind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from calitree.engines.spark import SparkEngine
+
+_KINDS = {
+    "tinyint": (Kind.INTEGER, 2**7),
+    "smallint": (Kind.INTEGER, 2**15),
+    "int": (Kind.INTEGER, 2**31),
+    "bigint": (Kind.INTEGER, 2**63),
+    "float": (Kind.FLOAT, 0),
+    "double": (Kind.FLOAT, 0),
+    "string": (Kind.STRING, 0),
+    "char": (Kind.STRING, 0),
+    "varchar": (Kind.STRING, 0),
+    "boolean": (Kind.BOOLEAN, 0),
+    "date": (Kind.DATE, 0),
+    "timestamp_ntz": (Kind.TIMESTAMP, 0),
+    "timestamp": (Kind.TIMESTAMP_TZ, 0),
+    "time": (Kind.TIME, 0),
+    "binary": (Kind.BINARY, 0),
+    "void": (Kind.NULL, 0),
+}
+"""By Spark's name of a type: its kind, and a bound on its integers."""
+
+_BYTES = {Kind.BOOLEAN: 1, Kind.STRING: 24, Kind.BINARY: 24, Kind.DECIMAL: 16, Kind.OTHER: 64}
+
+
+class SparkTable:
+    """A relation (`key` is None), or a message, which has at most one row for each value of its `key`.
+
+    It is in Spark (`frame`), in this process (`held`), or both; either has columns c0, c1, ….
+    """
+
+    def __init__(
+        self,
+        engine: SparkEngine,
+        label: str,
+        fields: dict[str, Field],
+        *,
+        frame: DataFrame | None = None,
+        held: pa.Table | None = None,
+        key: frozenset[str] | None = None,
+        rows: int | None = None,
+        null_free: frozenset[str] = frozenset(),
+        measured: bool = False,
+    ) -> None:
+        self.engine = engine
+        self.label = label
+        self.fields = fields
+        self.held = held
+        self.key = key
+        self.null_free = null_free
+        self.known_rows = held.num_rows if held is not None else rows
+        self.measured = set(fields) if measured else set()
+        """The columns whose bounds come from the data, not from their types."""
+        self._frame = frame
+        self._view: str | None = None
+
+    @property
+    def kinds(self) -> Mapping[str, Kind]:
+        return {name: field.kind for name, field in self.fields.items()}
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are; of a relation they are counted when first asked for."""
+        if self.known_rows is None:
+            self.engine.measure({self: set()})
+            assert self.known_rows is not None
+        return self.known_rows
+
+    @property
+    def nbytes(self) -> int:
+        width = sum(_BYTES.get(field.kind, 8) for field in self.fields.values())
+        return self.rows * max(1, width)
+
+    @property
+    def exact(self) -> bool:
+        return all(field.exact for field in self.fields.values())
+
+    @property
+    def frame(self) -> DataFrame:
+        if self._frame is None:
+            assert self.held is not None
+            self._frame = self.engine.local_frame(self.held)
+        return self._frame
+
+    @property
+    def view(self) -> str:
+        """The name under which SQL finds this table. It is forgotten together with the table."""
+        with self.engine.lock:
+            if self._view is None:
+                self._view = self.engine.next_view()
+                self.frame.createOrReplaceTempView(self._view)
+                weakref.finalize(self, self.engine.abandoned.append, self._view)
+            return self._view
+
+    def learn(self, rows: int, sizes: Mapping[str, Any]) -> None:
+        """Take note of the number of rows, and of the largest absolute values of some columns."""
+        self.known_rows = rows
+        for name, size in sizes.items():
+            field = self.fields[name]
+            self.fields[name] = replace(field, bound=_scaled(size, field))
+            self.measured.add(name)
+
+
+def _scaled(value: Any, field: Field) -> int:
+    """A value of this column × 10^scale."""
+    if value is None:
+        return 0
+    return abs(int(Decimal(value).scaleb(0 if field.coded else field.scale)))
+
+
+def fields_of(label: str, names: Sequence[str], schema: StructType) -> dict[str, Field]:
+    """The columns of a relation, in order. Spark must be able to tell them apart."""
+    folded: dict[str, str] = {}
+    for name in names:
+        other = folded.setdefault(name.lower(), name)
+        if folded[name.lower()] is not name:
+            how = "twice" if other == name else f"also as {other!r}"
+            raise SchemaError(
+                f"{label} has the column {name!r} {how}; Spark does not tell upper from lower case. "
+                "Rename one of them."
+            )
+    fields = {}
+    for index, (name, each) in enumerate(zip(names, schema, strict=True)):
+        fields[name] = _field(f"c{index}", each.dataType)
+    return fields
+
+
+def _field(name: str, dtype: Any) -> Field:
+    text = dtype.simpleString()
+    if text.startswith("decimal"):
+        bound = 10**dtype.precision - 1
+        return Field(name, text.upper(), Kind.DECIMAL, dtype.scale, bound)
+    kind, bound = _KINDS.get(text.split("(")[0].split(" ")[0], (Kind.OTHER, 0))
+    return Field(name, text.upper(), kind, bound=bound)
+
+
+def quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def as_original(table: SparkTable) -> str:
+    """SQL for the table with its own names, and decimals for the whole numbers we keep."""
+    columns = [f"{_decimal(field)} AS {quoted(name)}" for name, field in table.fields.items()]
+    return f"SELECT {', '.join(columns) or 'TRUE'} FROM {table.view}"
+
+
+def _decimal(field: Field) -> str:
+    if not (field.coded and field.scale):
+        return field.name
+    # Text, because Spark's multiplication and division round to 6 places when there are many digits.
+    return f"CAST(CONCAT(CAST({field.name} AS STRING), 'E-{field.scale}') AS DECIMAL(38,{field.scale}))"
+
+
+def decoded(held: pa.Table, fields: Mapping[str, Field]) -> pa.Table:
+    """The columns under their own names, whole numbers as integers or decimals."""
+    import pyarrow as pa
+
+    if not fields:
+        return held.select([])  # no columns, but as many rows
+    arrays = [_decoded(held.column(field.name), field) for field in fields.values()]
+    return pa.table(arrays, names=list(fields))
+
+
+def _decoded(column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not field.coded:
+        return column
+    if field.scale:
+        target = pa.decimal128(38, field.scale)
+        chunks = column.cast(pa.decimal128(38, 0)).chunks
+        moved = [  # the same digits, with the point elsewhere
+            pa.Array.from_buffers(target, len(c), c.buffers(), c.null_count, c.offset)
+            for c in chunks
+        ]
+        return pa.chunked_array(moved, target)
+    if field.type == DECIMAL:
+        largest = pc.max(pc.abs(column)).as_py()
+        if largest is None or largest < 2**63:
+            return column.cast(pa.int64())
+    return column
+
+
+def arrow_for_spark(label: str, table: pa.Table) -> pa.Table:
+    """The table in types that Spark knows, its columns called c0, c1, …."""
+    import pyarrow as pa
+
+    columns = []
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        target = _spark_type(column.type)
+        try:
+            columns.append(column.cast(target) if target != column.type else column)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise SchemaError(
+                f"{label}.{name}: Spark has no {column.type}, and its values do not fit a {target} "
+                f"({str(error).splitlines()[0]})."
+            ) from error
+    return pa.table(columns, names=[f"c{i}" for i in range(len(columns))])
+
+
+def _spark_type(dtype: pa.DataType) -> pa.DataType:
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(dtype):
+        return _spark_type(dtype.value_type)
+    if pa.types.is_timestamp(dtype):
+        return pa.timestamp("us", dtype.tz)
+    if pa.types.is_decimal256(dtype):
+        return pa.decimal128(min(38, dtype.precision), min(38, dtype.scale))
+    tests: list[tuple[Callable[[pa.DataType], bool], pa.DataType]] = [
+        (pa.types.is_uint8, pa.int16()),
+        (pa.types.is_uint16, pa.int32()),
+        (pa.types.is_uint32, pa.int64()),
+        (pa.types.is_uint64, pa.decimal128(20, 0)),
+        (pa.types.is_float16, pa.float32()),
+        (pa.types.is_date64, pa.date32()),
+        (pa.types.is_time, pa.time64("us")),
+        (pa.types.is_string_view, pa.string()),
+        (pa.types.is_binary_view, pa.binary()),
+    ]
+    return next((target for test, target in tests if test(dtype)), dtype)
