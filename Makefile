@@ -42,10 +42,10 @@ bench: $(VENV)/.installed-bench ## Measure (which benchmark: ARGS="star …")
 	$(BIN)/python -m benchmarks $(or $(ARGS),star)
 
 docs: $(VENV)/.installed-dev ## Run the examples in the documentation and follow its links
-	$(PYTEST) $(wildcard tests/test_docs.py tests/test_readme.py)
+	$(PYTEST) tests/test_readme.py $(ARGS)
 
 warm: $(VENV)/.installed-dev ## Let Spark start in half the time (200 MB of cache, Java 25)
-	$(BIN)/python -m calitree.spark_startup
+	$(BIN)/python -c "from calitree.spark_startup import warm_up; print(warm_up())"
 
 clean: ## Remove .venv and all that can be made again
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis \

@@ -1,7 +1,7 @@
 """`python -m benchmarks NAME [options] --json FILE`; without a name, the list of names.
 
-Exit status 0: every contestant gave the same answers. 1: some did not. 2: wrong usage. Bars that are
-not met are shown and change nothing: a slow machine is no mistake.
+Exit status 0: every contestant gave the same answers. 1: some did not. 2: wrong usage. Bars that
+are not met are shown and change nothing: a slow machine is no mistake.
 """
 
 from __future__ import annotations

@@ -20,14 +20,17 @@ one may differ by this much of the largest in its column."""
 
 @dataclass(frozen=True)
 class Answer:
-    """A table whose first `keys` columns say which group a row is. Names and order are the contestant's own."""
+    """A table whose first `keys` columns say which group a row is.
+
+    The names of its columns and the order of its rows are the contestant's own.
+    """
 
     table: pa.Table
     keys: int = 0
 
 
 Answers = Mapping[str, Answer]
-"""What a contestant found out, by question. Two contestants are compared in what both were asked."""
+"""What a contestant found out, by question. Two are compared in what both were asked."""
 
 
 def difference(ours: Answers, theirs: Answers) -> str:
@@ -43,7 +46,7 @@ def difference(ours: Answers, theirs: Answers) -> str:
 
 
 def table_difference(ours: Answer, theirs: Answer) -> str:
-    """Floats agree to a relative 1e-9, everything else exactly; the order of rows does not matter."""
+    """Floats agree to a relative 1e-9, all else exactly; the order of rows does not matter."""
     a, b = ours.table, theirs.table
     if ours.keys != theirs.keys or a.num_columns != b.num_columns:
         return (
@@ -85,7 +88,7 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _exact(x: pa.ChunkedArray, y: pa.ChunkedArray) -> int | None:
-    """Where they first differ. Python compares an integer with a decimal as numbers, which Arrow does not."""
+    """Where they first differ. Python, not Arrow, knows that an integer can equal a decimal."""
     if x.type == y.type and x.equals(y):
         return None
     pairs = enumerate(zip(x.to_pylist(), y.to_pylist(), strict=True))

@@ -10,8 +10,8 @@
     ))
 
 Turns, because a machine that is busy for a minute then slows everyone down alike; the ratio of two
-medians is what such a run can tell, a time by itself is not. What must be kept out of the time (data
-to load, a tree to calibrate) is done before the heat is made, or in a contestant's `setup`.
+medians is what such a run can tell, a time by itself is not. What must be kept out of the time
+(data to load, a tree to calibrate) is done before the heat is made, or in a contestant's `setup`.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Race:
                 del value
             verdicts = _verdicts(heat, answers)
             for number in range(self.repeat):
-                # Whoever comes first in a round may find the processor warmer or colder: take turns in it.
+                # Coming first in a round may be of use or harm: everyone does in turn.
                 at = number % len(heat.contestants)
                 for contestant in heat.contestants[at:] + heat.contestants[:at]:
                     value = self._round(contestant, timings[contestant.name])

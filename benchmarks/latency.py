@@ -1,7 +1,7 @@
 """Where the microseconds of a question go, on a calibrated star: parse, plan, run, convert.
 
-Two methods of `WideTable` are timed from a subclass, so the parts are those of the very call that is
-measured. `query()` is raced by itself and with its answer as Arrow, which DuckDB's always is.
+Two methods of `WideTable` are timed from a subclass, so the parts are those of the very call that
+is measured. `query()` is raced by itself and with its answer as Arrow, which DuckDB's always is.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 from benchmarks.data import star_files
 from benchmarks.frame import (
+    Bar,
     Benchmark,
     Comparison,
     Contestant,
@@ -76,31 +76,41 @@ def run(given: Namespace, race: Race) -> None:
     timed = Timed.calibrated(
         graph.schema, graph.engine, graph.hypertree(), **arguments, progress=False
     )
+    assert isinstance(timed, Timed)
     duck = DuckDB(files)
     for question, bars in QUESTIONS:
-        ours = Contestant(
-            "calitree query()",
-            partial(question.ask, wide),
-            lambda result, question=question: question.answers(result.arrow()),
-        )
-        converted = Contestant(
-            "calitree query().arrow()",
-            lambda question=question: question.ask(wide).arrow(),
-            question.answers,
-        )
-        theirs = Contestant(duck.name, partial(duck.ask, question.sql), question.answers)
         parts = split(timed, question)
-        lines = (
-            Comparison(question.name, ours.name, duck.name, bars, {"parts": parts}),
-            Comparison(f"{question.name}, as Arrow", converted.name, duck.name),
-        )
-        race.run(Heat((ours, converted, theirs), lines))
+        race.run(heat(wide, duck, question, bars, parts))
         for part, seconds in parts.items():
             race.record(f"{question.name}: {part}", seconds=seconds)
 
 
+def heat(
+    wide: WideTable,
+    duck: DuckDB,
+    question: Question,
+    bars: tuple[Bar, ...],
+    parts: dict[str, float],
+) -> Heat:
+    """`query()` by itself and with its answer as Arrow, against DuckDB."""
+    ours = Contestant(
+        "calitree query()",
+        lambda: question.ask(wide),
+        lambda result: question.answers(result.arrow()),
+    )
+    converted = Contestant(
+        "calitree query().arrow()", lambda: question.ask(wide).arrow(), question.answers
+    )
+    theirs = Contestant(duck.name, lambda: duck.ask(question.sql), question.answers)
+    lines = (
+        Comparison(question.name, ours.name, duck.name, bars, {"parts": parts}),
+        Comparison(f"{question.name}, as Arrow", converted.name, duck.name),
+    )
+    return Heat((ours, converted, theirs), lines)
+
+
 def split(wide: Timed, question: Question, samples: int = SAMPLES) -> dict[str, float]:
-    """The medians of each part, of a question asked before; `parse a new one` of one never asked."""
+    """The medians of each part of a question asked before; `parse a new one`: never asked."""
     found: dict[str, list[float]] = {}
     for number in range(samples + 10):
         fresh = number % 2 == 1

@@ -42,7 +42,7 @@ class Peak:
 def resident_peak() -> int:
     """The most memory that this process has had, in bytes.
 
-    Linux's `ru_maxrss` would do if it did not begin with the parent's, which a new program inherits.
+    Linux's `ru_maxrss` would do, if a new program did not inherit its parent's.
     """
     status = Path("/proc/self/status")
     if status.exists():
@@ -79,7 +79,7 @@ def _calibrate(files: dict[str, Path]) -> Peak:
 
 
 def used_bytes(files: Mapping[str, Path]) -> int:
-    """The size of the used columns as Arrow, by their types: no column of these holds text or NULLs."""
+    """The size of the used columns as Arrow, by their types: none holds text or NULLs."""
     total = 0
     for name, columns in USED.items():
         file = pq.ParquetFile(files[name])

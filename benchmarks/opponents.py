@@ -92,7 +92,7 @@ def pass_messages(opponent: Opponent, tree: Hypertree) -> list[str]:
 
 
 def messages_from(opponent: Opponent, names: list[str]) -> Answers:
-    """These messages as answers; the last columns are the measures, which all but a few lack units."""
+    """These messages as answers; their last columns are the measures, of which some lack units."""
     found: dict[str, Answer] = {}
     for name in names:
         table = opponent.ask(f"SELECT * FROM {name}")

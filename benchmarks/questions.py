@@ -1,7 +1,7 @@
 """Questions on the star, each in two forms: for a calibrated tree, and as SQL on the plain join.
 
-The messages of a tree are written as SQL too, so that another engine can be asked for the same ones in
-the way that is best for it: each from its own relation and the messages before it, not from the join.
+The messages of a tree are written as SQL too, so that another engine can be asked for the same ones
+in the way that is best for it: from one relation and the messages before it, not from the join.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def message_name(source: str, target: str) -> str:
 
 
 def message_queries(tree: Hypertree) -> Iterator[tuple[str, str]]:
-    """The pivot's messages in both directions, each as the name of a table and the query that makes it."""
+    """The pivot's messages in both directions: the name of a table and the query that makes it."""
     upward = tree.upward("sales")
     for source, target in [*upward, *((v, u) for u, v in reversed(upward))]:
         keys = separator(tree, source, target)
@@ -114,7 +114,7 @@ def _units(source: str, counts: Mapping[str, str], tree: Hypertree) -> str:
 
 
 def separator(tree: Hypertree, source: str, target: str) -> list[str]:
-    """The columns that two neighbours share, by their names, which in the star are the same in both."""
+    """The columns that two neighbours share; in the star they have the same names in both."""
     shared = tree.bag(source).attributes & tree.bag(target).attributes
     return sorted(attribute.split(".")[1] for attribute in shared)
 

@@ -116,7 +116,7 @@ def _bars(bars: Iterable[Mapping[str, Any]]) -> Iterable[str]:
         if bar["field"] == "seconds":
             text = f"{sign} {duration(limit)}"
         else:
-            text = f"{sign} {limit:,g}×"
+            text = f"{sign} {round(limit, 2):,g}×"
         yield f"{text} {'met' if bar['met'] else '[yellow]not met[/]'}"
 
 

@@ -1,7 +1,7 @@
 """A star of five dimensions: calibrating it, and asking the calibrated tree, against plain joins.
 
-Every question ends as an Arrow table on both sides. The tree keeps nothing of a question for the next
-(`memory_limit=0`), else all rounds but the first would find the messages of the one before.
+Every question ends as an Arrow table on both sides. The tree keeps nothing of a question for the
+next (`memory_limit=0`), else all rounds but the first would find the messages of the one before.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Sources = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Side:
-    """An engine of ours and whom it meets: the tables ready for both, and how the other begins from files."""
+    """An engine of ours and whom it meets: ready with the tables, and how both begin from files."""
 
     engine: str
     graph: JoinGraph
@@ -99,7 +99,7 @@ def options(parser: ArgumentParser) -> None:
         "--engine",
         choices=("local", "spark"),
         action="append",
-        help="local is raced against DuckDB, spark against Spark SQL; may be given twice (default: local)",
+        help="local meets DuckDB, spark meets Spark SQL; may be given twice (default: local)",
     )
 
 

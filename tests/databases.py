@@ -1,7 +1,8 @@
 """Random databases and questions: what the differential tests feed to every engine.
 
-Hypothesis chooses the shape (tree of joins, key types, sizes, share of NULLs) and a seed; the rows come from the
-seed, which is quick enough for thousands of cases. Join sizes are bounded so that the oracle can build the join.
+Hypothesis chooses the shape (tree of joins, key types, sizes, share of NULLs) and a seed; the rows
+come from the seed, which is quick enough for thousands of cases. Join sizes are bounded so that the
+oracle can build the join.
 """
 
 from __future__ import annotations
@@ -143,7 +144,9 @@ def _other_width(kind: str, rng: random.Random) -> str:
 
 
 def join_size(database: Database) -> int:
-    """COUNT over the join, by elimination from the last relation to the first (each joins an earlier one)."""
+    """COUNT over the join, by elimination from the last relation to the first (each joins an
+    earlier one).
+    """
     weights = {n: [1] * t.num_rows for n, t in database.tables.items()}
     rows = {n: t.to_pylist() for n, t in database.tables.items()}
     for left, right, on in reversed(database.joins):

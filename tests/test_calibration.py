@@ -1,4 +1,4 @@
-"""Calibration by the paper's definition: for every edge, both ends' marginal absorptions are equal."""
+"""Calibration as the paper defines it: both ends of every edge absorb to the same marginal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Every engine against DuckDB on the join really built: random trees, data, pivots and delta queries."""
+"""Every engine against DuckDB on the join really built: random trees, data, pivots and delta
+queries.
+"""
 
 from __future__ import annotations
 

@@ -23,7 +23,9 @@ print(json.dumps({"seconds": seconds, "modules": sorted(sys.modules)}))
 
 def fresh_import() -> dict[str, object]:
     """What importing calitree costs in a process that has imported nothing else."""
-    done = subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORT], capture_output=True, text=True, check=True
+    )
     result: dict[str, object] = json.loads(done.stdout)
     return result
 

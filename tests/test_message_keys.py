@@ -1,4 +1,6 @@
-"""Proposition 1 as a property: equal keys, equal messages; an annotation changes exactly the keys downstream."""
+"""Proposition 1 as a property: equal keys, equal messages; an annotation changes exactly the keys
+downstream.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ def contents(wide: WideTable) -> dict[Any, Any]:
 
 
 def test_equal_keys_carry_equal_messages() -> None:
-    """Two pivots over one database: wherever a key and an aggregate agree, the columns are equal."""
+    """Two pivots over one database: where a key and an aggregate agree, the columns are equal."""
     compared = []
 
     @settings(max_examples=examples(150), suppress_health_check=list(HealthCheck), deadline=None)

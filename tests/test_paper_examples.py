@@ -1,4 +1,4 @@
-"""The paper's own examples: which messages are reused, which are computed, and where the root is."""
+"""The paper's own examples: what is reused, what is computed, and where the root is."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def messages(keys: Any) -> set[str]:
 
 
 def test_figure_2_moving_the_root_reuses_every_message() -> None:
-    """§3.1: the filter on C blocks AC → AD if AD is the root; with AC as the root nothing is computed."""
+    """§3.1: the filter on C blocks AC → AD if AD is the root; with AC as the root nothing is
+    computed.
+    """
     wide = chain_of_three().calibrate()
     plan = wide.plan(where="C = 1")
     assert plan.root == "AC"
@@ -216,7 +218,7 @@ def test_figure_3_different_mappings_different_messages_same_answers() -> None:
 
 
 def test_a_new_measure_reuses_the_counts() -> None:
-    """Ours: a measure lifted at one relation needs no message if that relation's bag is the root."""
+    """Ours: a measure lifted at one relation needs no message if its bag is the root."""
     wide = store_and_time().calibrate()
     plan = wide.plan(measures={"s": "sum(Stores.store)"})
     assert plan.root == "Stores" and plan.computed == ()

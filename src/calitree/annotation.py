@@ -81,8 +81,8 @@ Annotation = GroupBy | SumOut | Exclude | Update | Select | Lift
 class Aggregate:
     """The ⊕-sum, over the joined rows, of the ⊗-product of these lifts.
 
-    It is also the key of a column of a message: there the lifts are those behind the message, so COUNT
-    columns (no lifts) serve every measure that is lifted elsewhere.
+    It is also the key of a column of a message: there the lifts are those behind the message, so
+    COUNT columns (no lifts) serve every measure that is lifted elsewhere.
     """
 
     semiring: Semiring
@@ -95,7 +95,9 @@ class Aggregate:
 
     @property
     def is_one(self) -> bool:
-        """Whether every group's value is `one`, so that nothing need be carried: the group's presence says all."""
+        """Whether every group's value is `one`, so that nothing need be carried: the group's
+        presence says all.
+        """
         return not self.lifts and self.semiring.idempotent
 
     def __str__(self) -> str:

@@ -1,7 +1,8 @@
-"""The calibrated junction hypertree: a tree, an engine, and the messages of a pivot query in both directions.
+"""The calibrated junction hypertree: a tree, an engine, and the messages of a pivot query in both
+directions.
 
-A query is answered as the paper's §3.4.2 says: its annotations are placed, messages that are in the store are reused,
-the others — the Steiner tree — are passed, and the root absorbs.
+A query is answered as the paper's §3.4.2 says: its annotations are placed, messages that are in the
+store are reused, the others — the Steiner tree — are passed, and the root absorbs.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from calitree.expressions import expression_of
 from calitree.hypertree import Hypertree
 from calitree.joingraph import Schema
 from calitree.nodes import cast, kind_of
-from calitree.placement import Placement
 from calitree.passing import Run
+from calitree.placement import Placement
 from calitree.plan import Plan
 from calitree.planner import plan_calibration, plan_query
 from calitree.progress import Progress, progress_bar
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 class WideTable:
     """The join of all relations, never built, ready to be asked.
 
-    Made by `JoinGraph.calibrate`. `query` answers, `plan` tells how it would, `verify` checks against the
-    join really built.
+    Made by `JoinGraph.calibrate`. `query` answers, `plan` tells how it would, `verify` checks
+    against the join really built.
     """
 
     def __init__(
@@ -120,8 +121,9 @@ class WideTable:
     ) -> Result:
         """Answer a delta query: the same as SQL's on the join, filters and groups included.
 
-        A query says all it wants: the pivot's own group-by and filter are not inherited. `measures` are names of
-        the pivot's, or `{name: expression}`; none means all of the pivot's. `relations` are those to join.
+        A query says all it wants: the pivot's own group-by and filter are not inherited. `measures`
+        are names of the pivot's, or `{name: expression}`; none means all of the pivot's.
+        `relations` are those to join.
         """
         query = self._query(group_by, where, measures, relations)
         plan, placement = self._plan(query)
@@ -145,7 +147,9 @@ class WideTable:
         return self._plan(self._query(group_by, where, measures, relations))[0]
 
     def verify(self, queries: Sequence[Mapping[str, object]] | None = None) -> Verification:
-        """Ask these queries (or a set made for this tree) also on the join really built, and compare."""
+        """Ask these queries (or a set made for this tree) also on the join really built, and
+        compare.
+        """
         from calitree.verify import verify
 
         return verify(self, queries)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 app = typer.Typer(
-    help="Interactive analytics over the join of many normalised tables, without ever building that join.",
+    help="Interactive analytics over the join of many tables, without ever building that join.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

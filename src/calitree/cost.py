@@ -1,7 +1,7 @@
 """Estimated work of messages, in rows: enough to tell a fact table from a dimension, no more.
 
-Known sizes (relations, stored messages) are used where there are any. An attribute has at most as many values as
-the smallest relation that has it.
+Known sizes (relations, stored messages) are used where there are any. An attribute has at most as
+many values as the smallest relation that has it.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ class Cost:
         return self.joined(bag, target) + sum(self.rows(w, bag) for w in incoming)
 
     def message(self, source: str, target: str) -> float:
-        """The work to have the message: none if it is stored, else its own and that of those it needs."""
+        """The work to have the message: none if it is stored, else its own and that of those it
+        needs.
+        """
         edge = (source, target)
         if edge in self.stored or not self.placement.relations_behind(source, target):
             return 0.0
@@ -83,7 +85,8 @@ class Cost:
     def answer(self, root: str) -> float:
         """The work to answer at this root.
 
-        Absorbing counts a little more than sending: a message can be kept for later queries, an answer cannot.
+        Absorbing counts a little more than sending: a message can be kept for later queries, an
+        answer cannot.
         """
         sent = sum(self.message(w, root) for w in self.tree.neighbours(root))
         return ABSORBING * self.contraction(root, None) + sent

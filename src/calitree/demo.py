@@ -1,7 +1,9 @@
-"""`calitree demo`: a year of New York flights, calibrated on Spark, then eight delta queries, each checked.
+"""`calitree demo`: a year of New York flights, calibrated on Spark, then eight delta queries, each
+checked.
 
-Five tables (flights, airlines, airports, planes, weather) with a composite key, NULLs and rows without a partner. Every
-answer is compared with the same question on the join that Spark really builds.
+Five tables (flights, airlines, airports, planes, weather) with a composite key, NULLs and rows
+without a partner. Every answer is compared with the same question on the join that Spark really
+builds.
 """
 
 from __future__ import annotations
@@ -93,7 +95,9 @@ def flights_table(engine: Any, console: Console) -> Iterator[WideTable]:
 
 def run(engine: Any = "spark", console: Console | None = None) -> bool:
     """Run the demo; True if every answer agrees with the join really built."""
-    console = console if console is not None else Console()
+    if console is None:
+        console = Console()
+        console = console if console.is_terminal else Console(width=120)
     with flights_table(engine, console) as wide:
         verification = wide.verify(list(QUESTIONS.values()))
         console.print(report(verification))
@@ -113,7 +117,7 @@ def report(verification: Verification) -> Table:
     table = Table()
     for title in ("question", "answer", "reused", "computed", "ours", "built join", "agrees"):
         right = title in ("reused", "computed", "ours", "built join")
-        table.add_column(title, justify="right" if right else "left", no_wrap=title != "answer")
+        table.add_column(title, justify="right" if right else "left", no_wrap=right)
     for name, check in zip(QUESTIONS, verification.checks, strict=True):
         plan = check.result.plan
         table.add_row(

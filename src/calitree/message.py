@@ -1,9 +1,10 @@
 """Proposition 1 as a type: two equal keys carry equal messages, whatever the root and the order.
 
-The message u → v is the sum, over everything behind u, of the product of everything behind u. So its rows depend
-on the *set* of annotations in effect behind u — not on which of the bags there each one stands — and each of its
-columns on the lifts behind u. That is a little more than the paper's proposition, which compares the
-annotated subtrees bag by bag, and it makes Σ_A cancel γ_A by construction.
+The message u → v is the sum, over everything behind u, of the product of everything behind u. So
+its rows depend on the *set* of annotations in effect behind u — not on which of the bags there each
+one stands — and each of its columns on the lifts behind u. That is a little more than the paper's
+proposition, which compares the annotated subtrees bag by bag, and it makes Σ_A cancel γ_A by
+construction.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from calitree.engines import Table
 class MessageKey:
     """What the rows of the message source → target depend on.
 
-    `behind` holds the γ, σ, R̄ and R* in effect behind the edge. γ_A is left out where A is in the separator:
-    there it is kept in any case.
+    `behind` holds the γ, σ, R̄ and R* in effect behind the edge. γ_A is left out where A is in the
+    separator: there it is kept in any case.
     """
 
     source: str

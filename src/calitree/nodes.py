@@ -37,7 +37,9 @@ def kind_of(node: exp.Expression) -> Kind:
 
 
 def column(attribute: str, owning: Iterable[str] = (), written: str = "") -> exp.Column:
-    """The node by which an attribute is named inside an expression; `written` is what the user called it."""
+    """The node by which an attribute is named inside an expression; `written` is what the user
+    called it.
+    """
     node = exp.Column(this=exp.to_identifier(attribute, quoted=True))
     node.meta["owners"] = tuple(owning)
     node.meta["written"] = written or attribute

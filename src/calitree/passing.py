@@ -1,7 +1,8 @@
 """Passing messages: a plan's steps become contractions for the engine.
 
-A `Run` is one execution of one plan. It finds each message among those it has just computed or in the store, hands the
-engine everything that one bag must send at one time, and remembers rows and times.
+A `Run` is one execution of one plan. It finds each message among those it has just computed or in
+the store, hands the engine everything that one bag must send at one time, and remembers rows and
+times.
 """
 
 from __future__ import annotations

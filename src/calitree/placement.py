@@ -1,12 +1,13 @@
 """Which annotation takes effect at which bag (paper §3.3, §3.4.2).
 
-γ and σ may stand on any bag that has their attributes. To reuse as much as possible they are placed as near to the
-root as they can be: behind the edge u → v stands only what *cannot* be applied on v's side, because all bags that
-could are behind u. That does not depend on the root, so one placement gives the keys of all directed edges at once.
-A σ may also be bound to one bag: the pivot's are, and so are those that a plan pushes down.
+γ and σ may stand on any bag that has their attributes. To reuse as much as possible they are placed
+as near to the root as they can be: behind the edge u → v stands only what *cannot* be applied on
+v's side, because all bags that could are behind u. That does not depend on the root, so one
+placement gives the keys of all directed edges at once. A σ may also be bound to one bag: the
+pivot's are, and so are those that a plan pushes down.
 
-A predicate over attributes that no bag has together is applied where they first meet; until there they are carried
-as if they were grouped by (the paper's rewrite of multi-attribute predicates).
+A predicate over attributes that no bag has together is applied where they first meet; until there
+they are carried as if they were grouped by (the paper's rewrite of multi-attribute predicates).
 """
 
 from __future__ import annotations
@@ -71,7 +72,9 @@ class Placement:
         return frozenset(p for p, sites in self._sites if sites <= bags)
 
     def carried(self, source: str, target: str) -> frozenset[str]:
-        """Attributes that an edge carries beyond its separator: γ's, and those of predicates still to come."""
+        """Attributes that an edge carries beyond its separator: γ's, and those of predicates still
+        to come.
+        """
         bags = self.tree.behind(source, target)
         result = {a for a, holders in self._groups if holders <= bags}
         for predicate, sites in self._sites:
@@ -80,7 +83,9 @@ class Placement:
         return frozenset(result)
 
     def keep(self, source: str, target: str) -> tuple[str, ...]:
-        """The attributes of the message: the separator and what is carried, as far as relations supply them."""
+        """The attributes of the message: the separator and what is carried, as far as relations
+        supply them.
+        """
         wanted = self.tree.separator(source, target) | self.carried(source, target)
         supplied: set[str] = set()
         for relation in self.relations_behind(source, target):

@@ -1,4 +1,5 @@
-"""A plan is a value: which messages are reused, which are computed and why, and where the answer is absorbed.
+"""A plan is a value: which messages are reused, which are computed and why, and where the answer is
+absorbed.
 
 `print(plan)` reads:
 

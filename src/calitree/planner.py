@@ -1,8 +1,9 @@
 """From a placement to a plan: look every key up, choose the root, push down what cannot be reused.
 
-The messages not found in the store are the Steiner tree of the paper (§3.4.2). Compensation needs no case of its
-own: a key of the pivot that has an annotation too many or too few is simply not equal to ours, and a γ_D that is
-not asked for is summed out (Σ_D) at the last bag that has D, because our keys do not keep it any further.
+The messages not found in the store are the Steiner tree of the paper (§3.4.2). Compensation needs
+no case of its own: a key of the pivot that has an annotation too many or too few is simply not
+equal to ours, and a γ_D that is not asked for is summed out (Σ_D) at the last bag that has D,
+because our keys do not keep it any further.
 """
 
 from __future__ import annotations
@@ -102,7 +103,9 @@ def missing_edges(placement: Placement, root: str, store: Store) -> frozenset[Ed
 
 
 def cheapest_root(schema: Schema, placement: Placement, store: Store) -> str:
-    """Single-query optimisation (§3.3.1): try every bag; at equal cost, one that has what is grouped by."""
+    """Single-query optimisation (§3.3.1): try every bag; at equal cost, one that has what is
+    grouped by.
+    """
     cost = Cost(schema, placement, stored_edges(placement, store))
     keep = frozenset(placement.query.keep)
 
@@ -113,7 +116,9 @@ def cheapest_root(schema: Schema, placement: Placement, store: Store) -> str:
 
 
 def push_down(placement: Placement, root: str, missing: frozenset[Edge]) -> Placement:
-    """Move each free σ as far from the root as edges that are computed anyway allow: no reuse is lost."""
+    """Move each free σ as far from the root as edges that are computed anyway allow: no reuse is
+    lost.
+    """
     for predicate, options in placement.candidates.items():
         if predicate in placement.bound or not options:
             continue

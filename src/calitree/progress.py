@@ -15,8 +15,8 @@ Progress = Callable[[int, int, str], None]
 def progress_bar(wanted: Progress | bool | None, title: str) -> Iterator[Progress]:
     """A bar on a terminal's standard error, the caller's own function, or silence.
 
-    With None there is a bar only on a terminal and only once the work has taken a second, so that quick work
-    stays quiet.
+    With None there is a bar only on a terminal and only once the work has taken a second, so that
+    quick work stays quiet.
     """
     if callable(wanted):
         yield wanted

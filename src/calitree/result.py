@@ -67,7 +67,9 @@ class Result:
         return pa.table(list(arrays.values()), names=list(arrays))
 
     def _nothing(self, table: pa.Table) -> pa.Table:
-        """A total over no rows is still one row: zero of each semiring, from which COUNT makes 0, SUM NULL."""
+        """A total over no rows is still one row: zero of each semiring, from which COUNT makes 0,
+        SUM NULL.
+        """
         import pyarrow as pa
 
         zeros: dict[str, Any] = {}

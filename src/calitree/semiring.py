@@ -1,13 +1,14 @@
 """Semirings as data: what ⊕ and ⊗ do to an annotation, in words every engine can compile.
 
 A semiring's elements are tuples of named components. ⊕ works on each component by itself (it is the
-aggregate of a GROUP BY), ⊗ is one SQL expression a component over `l_<component>` and `r_<component>`.
-MIN and MAX use NULL as their zero: SQL's aggregates skip it, and NULL + x is NULL, so it annihilates.
+aggregate of a GROUP BY), ⊗ is one SQL expression a component over `l_<component>` and
+`r_<component>`. MIN and MAX use NULL as their zero: SQL's aggregates skip it, and NULL + x is NULL,
+so it annihilates.
 
 Why each law is needed: ⊕ commutative and associative, so that rows may be summed in any order; ⊗
-distributes over ⊕, so that a message may be summed *before* it is joined; one, so that a relation without
-a lift changes nothing; zero, so that a row that does not match contributes nothing; ⊖, so that a deletion
-can be subtracted instead of recomputed.
+distributes over ⊕, so that a message may be summed *before* it is joined; one, so that a relation
+without a lift changes nothing; zero, so that a row that does not match contributes nothing; ⊖, so
+that a deletion can be subtracted instead of recomputed.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ class Semiring:
         }
         if len(sizes) != 1 or not self.components:
             raise ExpressionError(
-                f"Semiring {self.name!r}: components, plus, times, zero and one must have one entry "
-                f"for each component ({', '.join(self.components) or 'there is none'})."
+                f"Semiring {self.name!r}: components, plus, times, zero and one must have one "
+                f"entry for each component ({', '.join(self.components) or 'there is none'})."
             )
         for plus in self.plus:
             if plus not in ("sum", "min", "max", "any"):
@@ -66,8 +67,9 @@ class Semiring:
         for text, node in zip(self.times, self.times_nodes, strict=True):
             for column in node.find_all(exp.Column):
                 if column.name not in names:
+                    listed = ", ".join(sorted(names))
                     raise ExpressionError(
-                        f"Semiring {self.name!r}: ⊗ {text!r} may use only {', '.join(sorted(names))}."
+                        f"Semiring {self.name!r}: ⊗ {text!r} may use only {listed}."
                     )
 
     @cached_property

@@ -3,9 +3,7 @@
 Most of the wait for Spark is the JVM reading, checking and linking some twenty thousand classes.
 Java 25 can keep the outcome in a file (an ahead-of-time cache, JEP 483 and 514) and start from
 that. Making the file takes half a minute and 200 MB of the user's cache directory, so it is made
-only when asked for:
-
-    python -m calitree.spark_startup
+only when asked for, by `warm_up()`.
 
 The JVM checks the file against its own version and every jar of Spark's, and does without it if
 anything has changed.
@@ -91,7 +89,3 @@ def _cache_file(java_home: Path) -> Path:
     spec = find_spec("pyspark")
     digest = hashlib.sha256(f"{java_home}\n{spec and spec.origin}".encode()).hexdigest()[:12]
     return cache_directory() / "spark" / f"{digest}.aot"
-
-
-if __name__ == "__main__":
-    print(f"Spark will start from {warm_up()}")

@@ -1,7 +1,7 @@
 """The memory of a calibrated tree: messages by key. Reuse is `store.find(key, aggregates)`.
 
-The pivot's messages are pinned. Messages that delta queries compute are kept as long as they fit a limit, and the
-least recently used go first.
+The pivot's messages are pinned. Messages that delta queries compute are kept as long as they fit a
+limit, and the least recently used go first.
 """
 
 from __future__ import annotations

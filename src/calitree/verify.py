@@ -1,7 +1,7 @@
 """Check answers against the join really built: the same questions as plain SQL over one wide table.
 
-On Spark the wide table is built by Spark; the in-process engines are checked by DuckDB. Neither knows anything of
-trees or messages.
+On Spark the wide table is built by Spark; the in-process engines are checked by DuckDB. Neither
+knows anything of trees or messages.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlglot import exp
@@ -270,11 +271,13 @@ def _key(value: Any) -> Any:
 
 
 def default_queries(wide: WideTable) -> list[dict[str, Any]]:
-    """A set of questions made for this graph: totals, drills, a slice with a value that occurs, exclusions."""
+    """A set of questions made for this graph: totals, drills, a slice with a value that occurs,
+    exclusions.
+    """
     schema, asked = wide.schema, [{}]  # type: tuple[Schema, list[dict[str, Any]]]
     columns = [c for c in (_small_column(schema, name) for name in schema.relations) if c]
     asked += [{"group_by": [column]} for column in columns]
-    asked += [{"group_by": [a, b]} for a, b in zip(columns, columns[1:], strict=False)]
+    asked += [{"group_by": [a, b]} for a, b in pairwise(columns)]
     for column, other in zip(columns, columns[1:] + columns[:1], strict=True):
         value = _value_of(wide, column)
         if value is not None and column != other:
@@ -289,7 +292,9 @@ def default_queries(wide: WideTable) -> list[dict[str, Any]]:
 
 
 def _small_column(schema: Schema, relation: str) -> str | None:
-    """A column worth grouping by: of a small relation its first describing one, of a large one a key."""
+    """A column worth grouping by: of a small relation its first describing one, of a large one a
+    key.
+    """
     table = schema.relations[relation].table
     groupable = (Kind.STRING, Kind.BOOLEAN, Kind.INTEGER, Kind.DATE)
     columns = [c for c, kind in table.kinds.items() if kind in groupable]

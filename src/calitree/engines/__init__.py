@@ -1,16 +1,16 @@
 """Who computes. An engine has one verb, `contract`, and never sees a tree, a bag or a query.
 
-A contraction joins its inputs (relations and messages) on the attributes they share, keeps the rows that
-pass the filters, multiplies annotations with ⊗ and sums them with ⊕ by the attributes kept. A message is
-one; the absorption that answers a query is another. All messages wanted from one bag come in one call, so
-that an engine may compute them in one scan.
+A contraction joins its inputs (relations and messages) on the attributes they share, keeps the rows
+that pass the filters, multiplies annotations with ⊗ and sums them with ⊕ by the attributes kept. A
+message is one; the absorption that answers a query is another. All messages wanted from one bag
+come in one call, so that an engine may compute them in one scan.
 
-The worked example: Sales(store, price) receives a message from Stores (COUNT by store, restricted to one
-city). The total price is
+The worked example: Sales(store, price) receives a message from Stores (COUNT by store, restricted
+to one city). The total price is
 
     Contraction(
-        inputs=(Input(sales, {"store": "store_nbr", "price": "price"}), Input(message, {"store": "store"})),
-        outputs=(
+        inputs=(Input(sales, {"store": "store_nbr", "price": "price"}), Input(message, {"store":
+        "store"})), outputs=(
             Output(
                 inputs=(0, 1), where=(), keep=(),
                 columns=(Column("c0", SUM_PRODUCT, (Lifted(0, (price,)), Stored(1, "c0"))),),
@@ -72,8 +72,8 @@ class Input:
 class Lifted:
     """A factor computed from an input's own row: one expression (over attributes) a component.
 
-    `one` stands where a relation has no lift, so such relations are simply not listed. For sums, a NULL
-    lift counts as zero; the measure carries a not-NULL count beside it where that matters.
+    `one` stands where a relation has no lift, so such relations are simply not listed. For sums, a
+    NULL lift counts as zero; the measure carries a not-NULL count beside it where that matters.
     """
 
     input: int
@@ -116,8 +116,8 @@ def stored_parts(name: str, semiring: Semiring) -> tuple[str, ...]:
 class Output:
     """One table wanted: join `inputs`, filter by `where`, group by `keep`, compute `columns`.
 
-    The result has exactly the groups that have at least one joined row; with nothing to keep it has one row, or
-    none if no row was joined. Without columns it is the set of distinct `keep`.
+    The result has exactly the groups that have at least one joined row; with nothing to keep it has
+    one row, or none if no row was joined. Without columns it is the set of distinct `keep`.
     """
 
     inputs: tuple[int, ...]
@@ -128,7 +128,9 @@ class Output:
 
 @dataclass(frozen=True)
 class Contraction:
-    """Everything wanted from one bag at one time. Output tables name kept attributes by their own names."""
+    """Everything wanted from one bag at one time. Output tables name kept attributes by their own
+    names.
+    """
 
     inputs: tuple[Input, ...]
     outputs: tuple[Output, ...]
@@ -140,7 +142,9 @@ class Engine(Protocol):
     name: str
 
     def load(self, name: str, source: Any) -> Table:
-        """Take a source (Arrow table, frame, path, …) as a base relation; cheap, reads the schema only."""
+        """Take a source (Arrow table, frame, path, …) as a base relation; cheap, reads the schema
+        only.
+        """
 
     def contract(self, contraction: Contraction) -> Sequence[Table]:
         """Compute every output, in order."""
@@ -175,6 +179,6 @@ def engine_of(engine: Any) -> Engine:
     if all(hasattr(engine, verb) for verb in ("load", "contract", "arrow")):
         return cast(Engine, engine)
     raise EngineError(
-        f"An engine is one of {', '.join(NAMES)}, a SparkSession or an object with load, contract and "
-        f"arrow; got {type(engine).__name__}."
+        f"An engine is one of {', '.join(NAMES)}, a SparkSession or an object with load, contract "
+        f"and arrow; got {type(engine).__name__}."
     )

@@ -1,7 +1,8 @@
-"""The reference engine: plain Python dictionaries and nested loops. Slow, short and obviously right.
+"""The reference engine: plain Python dictionaries and nested loops. Slow, short and obviously
+right.
 
-Rows are dictionaries, integers never overflow, and the join is tried row by row. The other engines are tested against it
-and against the join really built.
+Rows are dictionaries, integers never overflow, and the join is tried row by row. The other engines
+are tested against it and against the join really built.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Spark as an engine: each output of a contraction is one SQL query, its result a checkpointed frame.
+"""Spark as an engine: each output of a contraction is one SQL query, its result a frame that is kept.
 
     engine = SparkEngine()                      # the active session, or a local Spark of its own
     sales = engine.load("sales", "data/sales/*.parquet")
 
-Only what Spark Connect has too is used. The caller's session is left as it is: its settings are not
-changed (what depends on them is written so that it does not), and the temporary views that stand for
+Only what Spark Connect has too is used. The caller's session is left as it is: no setting is changed
+(what would depend on one is written so that it does not), and the temporary views that stand for
 tables are dropped once the tables are gone.
 
-A result is kept by `localCheckpoint`: frames that are merely cached carry the plan of everything before
-them, and with adaptive execution that plan grows without end. A result of one row comes to this process
-at once, as that takes one job less.
+A result is kept by `localCheckpoint`. Frames that are merely cached carry the plan of everything
+before them, and under adaptive execution that plan grows without end. A result without attributes has
+one row at most: it comes to this process at once, which saves a job.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from calitree.engines import Contraction, Input, Output, Table
+from calitree.engines.spark_numbers import Field
 from calitree.engines.spark_query import Query, write_query
 from calitree.engines.spark_table import (
     SparkTable,
@@ -39,11 +43,10 @@ from calitree.engines.spark_zone import UTC
 from calitree.errors import EngineError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 THREADS = 4
-"""How many queries run at a time. Small ones leave the cluster idle; more than a few gain nothing."""
+"""How many queries run at a time: a small one leaves most of Spark idle."""
 
 Value = TypeVar("Value")
 
@@ -56,10 +59,11 @@ class SparkEngine:
     def __init__(self, session: SparkSession | None = None) -> None:
         self._session = session
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="calitree-spark")
-        self._view_names = (f"calitree_{uuid4().hex[:12]}_{i}" for i in count())
+        prefix = f"calitree_{uuid4().hex[:12]}"
+        self._view_names = (f"{prefix}_{i}" for i in count())
         self.lock = threading.RLock()
         self.abandoned: deque[str] = deque()
-        """Views of tables that are gone. They are dropped later, as a finaliser must not call Spark."""
+        """Views of tables that are gone, to be dropped later: a finaliser must not call Spark."""
 
     @property
     def session(self) -> SparkSession:
@@ -103,7 +107,7 @@ class SparkEngine:
         )
 
     def arrow(self, table: Table) -> pa.Table:
-        """The table in this process, under the names of its columns; decimals are decimals again."""
+        """The table in this process; whole numbers that stand for decimals are decimals again."""
         own = self._own(table)
         held = own.held
         if held is None:
@@ -120,7 +124,7 @@ class SparkEngine:
             return self.session.sql(as_original(own)) if own.fields else own.frame.select()
 
     def query(self, sql: str, tables: Mapping[str, Table]) -> pa.Table:
-        """The answer to plain SQL, in which `tables` are known by these names and their own columns.
+        """The answer to plain SQL over `tables` by these names, with their own column names.
 
         This is how an answer is checked against the join really built.
         """
@@ -147,6 +151,12 @@ class SparkEngine:
 
     def _frame(self, name: str, source: Any) -> DataFrame | None:
         """The frame that Spark itself makes of a source, if it can."""
+        from pyspark.sql import DataFrame
+
+        if isinstance(source, DataFrame):
+            if self._session is None:
+                self._session = source.sparkSession
+            return source
         return None
 
     def _relation(self, label: str, frame: DataFrame) -> SparkTable:
@@ -217,13 +227,12 @@ class SparkEngine:
         from pyspark.sql.functions import expr
 
         numbers = [name for name, field in fields.items() if field.coded]
-        wanted = [expr("COUNT(1) AS n")]
-        wanted += [expr(f"MAX(ABS({fields[each].name})) AS {fields[each].name}") for each in numbers]
+        columns = [fields[name].name for name in numbers]
+        wanted = ["COUNT(1) AS n", *(f"MAX(ABS({each})) AS {each}" for each in columns)]
         observation = Observation()
-        kept = frame.observe(observation, *wanted).localCheckpoint()
+        table = made(frame=frame.observe(observation, *map(expr, wanted)).localCheckpoint())
         seen = observation.get
-        table = made(frame=kept)
-        table.learn(seen["n"], {name: seen[fields[name].name] for name in numbers})
+        table.learn(seen["n"], {n: seen[c] for n, c in zip(numbers, columns, strict=True)})
         return table
 
     # -- running ---------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
-"""Exact arithmetic for Spark: integers and decimals as whole numbers whose size is known beforehand.
+"""Exact arithmetic for Spark: integers and decimals as whole numbers whose size is known before.
 
-Spark's own arithmetic would wrap, raise or round where a number does not fit, depending on the session. So
-a decimal is computed with as the integer value × 10^scale (also twice as fast as Spark's decimals), and
-each step carries a bound on what it can reach. If no step can leave BIGINT, BIGINT it is; else
-DECIMAL(38, 0), three times slower; beyond that only doubles are left, and the result is no longer exact.
+Where a number does not fit, Spark would wrap, raise or round, depending on the session. So a decimal
+is computed with as the integer value × 10^scale (twice as fast as Spark's decimals, too), and each
+step carries a bound on what it can reach. If no step can leave BIGINT, BIGINT it is; else DECIMAL(38),
+which is three times slower; beyond that only doubles are left, and the result is no longer exact.
 Nothing can overflow then, whatever the session's ANSI mode.
 
 What is not arithmetic is written by `calitree.engines.spark_sql`.
@@ -12,7 +12,7 @@ What is not arithmetic is written by `calitree.engines.spark_sql`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ LIMITS: dict[str, float] = {BIGINT: 2**63 - 1, DECIMAL: 10**38 - 1, DOUBLE: math
 
 _LARGEST_SCALE = 37
 _ROUNDED_FROM = 10**31
-"""From here on Spark would round a decimal of more than 6 places when it is multiplied by 10^places."""
+"""From here on Spark rounds a decimal of more than 6 places when it is multiplied by 10^places."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,9 @@ class Whole(NamedTuple):
 class Writer:
     """Writes expressions over `fields` as SQL, computing with whole numbers of one width.
 
-    A column's name in the expressions is its SQL text (`i0.c3`), by which `fields` knows it. Afterwards
-    `peak` tells the largest number that may have come up: the caller compares it with the width's limit.
+    A column's name in the expressions is its SQL text (`i0.c3`), by which `fields` knows it.
+    Afterwards `peak` is the largest number that may have come up, to be compared with the limit of
+    the width.
     """
 
     def __init__(self, fields: Mapping[str, Field], width: str, utc: bool) -> None:
@@ -104,29 +105,28 @@ class Writer:
             field = self.fields[node.name]
             node.meta["kind"] = field.kind
             self.exact = self.exact and field.exact
-            return self.value(self._column(node)) if field.coded else None
+            return self.value(node) if field.coded else None
         if not _computes(node):
             return None
-        if isinstance(node, _COMPARED):
-            sides = [self.whole(node.left), self.whole(node.right)]
-            if None not in sides:
-                left, right = self.aligned(sides)
-                return f"({left.text} {_COMPARED[type(node)]} {right.text})"
-            return None
+        if type(node) in _COMPARED:
+            pair = self.wholes((node.this, node.expression))
+            return f"({pair[0].text} {_COMPARED[type(node)]} {pair[1].text})" if pair else None
         if isinstance(node, exp.In):
-            values = [self.whole(each) for each in (node.this, *node.expressions)]
-            if None not in values:
-                first, *rest = (each.text for each in self.aligned(values))
-                return f"({first} IN ({', '.join(rest)}))"
-            return None
-        number = self.whole(node) if isinstance(node, tuple(_WHOLE)) else None
-        return None if number is None else self.value(number)
+            values = self.wholes((node.this, *node.expressions))
+            listed = ", ".join(each.text for each in values[1:])
+            return f"({values[0].text} IN ({listed}))" if values else None
+        return self.value(node)
 
-    def value(self, number: Whole) -> str:
-        """What a whole number stands for."""
+    def value(self, node: exp.Expression) -> str | None:
+        """What a whole number stands for: a double among doubles, and a decimal elsewhere."""
+        number = self.whole(node)
+        if number is None:
+            return None
         if number.scale == 0:
             return number.text
-        return f"(CAST({number.text} AS DOUBLE) / {_power(number.scale)}D)"
+        if self.width == DOUBLE or _among_doubles(node):
+            return f"(CAST({number.text} AS DOUBLE) / {_power(number.scale)}D)"
+        return as_decimal(number.text, number.scale)
 
     # -- whole numbers ---------------------------------------------------------------------------
 
@@ -135,11 +135,16 @@ class Writer:
         rule = _WHOLE.get(type(node))
         return rule(self, node) if rule is not None else None
 
-    def aligned(self, numbers: Sequence[Whole | None]) -> list[Whole]:
-        """The same numbers at one scale."""
-        given = [each for each in numbers if each is not None]
-        scale = max(each.scale for each in given)
-        return [self._shifted(each, scale) for each in given]
+    def wholes(self, nodes: Iterable[exp.Expression]) -> list[Whole]:
+        """Several of them at one scale; nothing if one of them is none."""
+        numbers = []
+        for node in nodes:
+            number = self.whole(node)
+            if number is None:
+                return []
+            numbers.append(number)
+        scale = max(each.scale for each in numbers)
+        return [self._shifted(each, scale) for each in numbers]
 
     def _shifted(self, number: Whole, scale: int) -> Whole:
         by = scale - number.scale
@@ -200,10 +205,10 @@ class Writer:
         return self.reached(inner._replace(text=f"ABS({inner.text})"))
 
     def _sum(self, node: exp.Expression) -> Whole | None:
-        left, right = self.whole(node.this), self.whole(node.expression)
-        if left is None or right is None:
+        pair = self.wholes((node.this, node.expression))
+        if not pair:
             return None
-        left, right = self.aligned((left, right))
+        left, right = pair
         sign = "+" if isinstance(node, exp.Add) else "-"
         text = f"({left.text} {sign} {right.text})"
         return self.reached(Whole(text, left.scale, left.bound + right.bound))
@@ -216,48 +221,35 @@ class Writer:
         return self.reached(Whole(f"({left.text} * {right.text})", scale, bound))
 
     def _remainder(self, node: exp.Expression) -> Whole | None:
-        left, right = self.whole(node.this), self.whole(node.expression)
-        if left is None or right is None:
-            return None
-        left, right = self.aligned((left, right))
-        return left._replace(text=f"({left.text} % {right.text})")
+        pair = self.wholes((node.this, node.expression))
+        return pair[0]._replace(text=f"({pair[0].text} % {pair[1].text})") if pair else None
 
     def _nullif(self, node: exp.Expression) -> Whole | None:
-        left, right = self.whole(node.this), self.whole(node.expression)
-        if left is None or right is None:
-            return None
-        left, right = self.aligned((left, right))
-        return left._replace(text=f"NULLIF({left.text}, {right.text})")
+        pair = self.wholes((node.this, node.expression))
+        return pair[0]._replace(text=f"NULLIF({pair[0].text}, {pair[1].text})") if pair else None
 
     def _chosen(self, node: exp.Expression) -> Whole | None:
         """COALESCE, GREATEST, LEAST."""
-        values = [self.whole(each) for each in (node.this, *node.expressions)]
-        if None in values:
-            return None
-        values = [*self.aligned(values)]
-        if len(values) == 1:
-            return values[0]
-        name = type(node).__name__.upper()
-        return _any_of(values, f"{name}({', '.join(each.text for each in values if each)})")
+        values = self.wholes((node.this, *node.expressions))
+        if len(values) < 2:
+            return values[0] if values else None
+        listed = ", ".join(each.text for each in values)
+        return _any_of(values, f"{type(node).__name__.upper()}({listed})")
 
     def _case(self, node: exp.Expression) -> Whole | None:
         branches = node.args["ifs"]
         otherwise = node.args.get("default") or exp.Null()
-        values = [self.whole(each) for each in (*(b.args["true"] for b in branches), otherwise)]
-        if None in values:
+        values = self.wholes((*(each.args["true"] for each in branches), otherwise))
+        if not values:
             return None
-        conditions = []
-        for branch in branches:
+        text = ""
+        for branch, value in zip(branches, values, strict=False):
             test = branch.this
             if node.this is not None:
                 test = exp.EQ(this=node.this.copy(), expression=test.copy())
-            conditions.append("FALSE" if isinstance(test, exp.Null) else self.plain(test))
-        *chosen, last = self.aligned(values)
-        text = "".join(
-            f" WHEN {test} THEN {value.text}"
-            for test, value in zip(conditions, chosen, strict=True)
-        )
-        return _any_of([*chosen, last], f"CASE{text} ELSE {last.text} END")
+            condition = "FALSE" if isinstance(test, exp.Null) else self.plain(test)
+            text += f" WHEN {condition} THEN {value.text}"
+        return _any_of(values, f"CASE{text} ELSE {values[-1].text} END")
 
     def _cast(self, node: exp.Expression) -> Whole | None:
         if CASTS.get(node.args["to"].this) is not Kind.INTEGER:
@@ -273,7 +265,7 @@ class Writer:
         return self._opaque(node, 2**31)
 
     def _opaque(self, node: exp.Expression, bound: int) -> Whole:
-        """A BIGINT that is not the result of arithmetic: the operands may have some of their own."""
+        """A BIGINT that is not the result of arithmetic; there may be some inside."""
         inside = node.copy()
         for child in list(inside.iter_expressions()):
             self._rewrite(child)
@@ -281,10 +273,24 @@ class Writer:
         return Whole(text if self.width == BIGINT else f"CAST({text} AS {self.width})", 0, bound)
 
 
-def _any_of(values: Sequence[Whole | None], text: str) -> Whole:
+def as_decimal(text: str, scale: int) -> str:
+    """A whole number with its decimal point; Spark's own * and / may round to 6 places."""
+    return f"CAST(CONCAT(CAST({text} AS STRING), 'E-{scale}') AS DECIMAL(38,{scale}))"
+
+
+def _among_doubles(node: exp.Expression) -> bool:
+    """Whether it is an operand; its operator works on doubles, or would be part of the number."""
+    parent = node.parent
+    while isinstance(parent, exp.Paren):
+        parent = parent.parent
+    if isinstance(parent, exp.Cast):
+        return CASTS.get(parent.args["to"].this) is Kind.FLOAT
+    return isinstance(parent, (*_ARITHMETIC, exp.Div))
+
+
+def _any_of(values: Sequence[Whole], text: str) -> Whole:
     """One of several numbers of one scale."""
-    given = [each for each in values if each is not None]
-    return Whole(text, given[0].scale, max(each.bound for each in given))
+    return Whole(text, values[0].scale, max(each.bound for each in values))
 
 
 def _power(digits: int) -> int:
@@ -301,7 +307,7 @@ def _computes(node: exp.Expression) -> bool:
 
 
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.Neg, exp.Abs)
-_COMPARED = {
+_COMPARED: dict[type[exp.Expression], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
     exp.LT: "<",

@@ -5,8 +5,9 @@
     WHERE i0.c3 = 'DAIRY'
     GROUP BY i0.c1
 
-Spark itself reads only the columns that are used and filters each input before it is joined, so the text
-need not say so. Text, because building the same plan through DataFrames takes Spark 15 times as long.
+Spark itself reads only the columns that are used, and filters each input before it is joined, so
+the text need not say so. Text, because to build the same plan through DataFrames takes 15 times as
+long.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from calitree.semiring import Plus, Scalar, literal
 from calitree.types import Kind
 
 BROADCAST_ROWS = 100_000
-"""Inputs known to have no more rows than this are sent to every task, so that the largest stays put."""
+"""Inputs known to have no more rows go to every task, so that the largest can stay where it is."""
 
 ENDLESS = 2**62
 """More rows than anyone can enumerate: stands for a number of rows that is not known."""
@@ -75,12 +76,12 @@ class Place:
 
 @dataclass
 class Query:
-    """SQL text, the columns it gives, and what should be measured for it to be faster or more exact."""
+    """SQL text, the columns it gives, and what to measure for it to be faster or more exact."""
 
     text: str = ""
     fields: dict[str, Field] = field(default_factory=dict)
     wanted: dict[int, set[str]] = field(default_factory=dict)
-    """By input: columns whose bounds (and the table whose rows) would make narrower numbers possible."""
+    """By input: the columns whose bounds, and the table whose rows, might save a wider type."""
 
 
 def write_query(inputs: Sequence[Input], output: Output, utc: bool) -> Query:
@@ -105,7 +106,7 @@ def join_order(places: Sequence[Place]) -> list[Place]:
 
 
 def joined_rows(places: Sequence[Place]) -> int:
-    """No join of these has more rows: a message is met at most once where its whole key is given."""
+    """No join of these has more rows: a message whose whole key is given is met at most once."""
     total, seen = 1, set[str]()
     for place in places:
         met = {column for attribute, column in place.attributes.items() if attribute in seen}
@@ -281,9 +282,7 @@ class _Build:
     def want(self, columns: set[str]) -> None:
         """Knowing how large these are, and how many rows there are, might save a wider type."""
         for place in self.places:
-            names = {
-                name for name, each in place.table.fields.items() if place.of(name) in columns
-            }
+            names = {name for name, each in place.table.fields.items() if place.of(name) in columns}
             if names or place.table.known_rows is None:
                 self.result.wanted.setdefault(place.index, set()).update(names)
 

@@ -1,8 +1,8 @@
 """A table of the Spark engine, and how its columns are told apart from what Spark holds.
 
-In Spark every column is called c0, c1, …: a name of ours may hold dots and backticks, or differ from
-another in case only. Integers and decimals that we computed are held as whole numbers (see
-`calitree.engines.spark_numbers`) and become decimals again on the way out.
+In Spark every column is called c0, c1, …, as a name of ours may hold dots and backticks. Integers and
+decimals that we computed are held as whole numbers (see `calitree.engines.spark_numbers`) and become
+decimals again on the way out.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from calitree.engines.spark_numbers import DECIMAL, Field
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from calitree.engines.spark_numbers import DECIMAL, Field, as_decimal
 from calitree.errors import SchemaError
 from calitree.types import Kind
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
@@ -48,7 +50,7 @@ _BYTES = {Kind.BOOLEAN: 1, Kind.STRING: 24, Kind.BINARY: 24, Kind.DECIMAL: 16, K
 
 
 class SparkTable:
-    """A relation (`key` is None), or a message, which has at most one row for each value of its `key`.
+    """A relation (its `key` is None), or a message, with at most one row for each value of its key.
 
     It is in Spark (`frame`), in this process (`held`), or both; either has columns c0, c1, ….
     """
@@ -140,8 +142,8 @@ def fields_of(label: str, names: Sequence[str], schema: StructType) -> dict[str,
         if folded[name.lower()] is not name:
             how = "twice" if other == name else f"also as {other!r}"
             raise SchemaError(
-                f"{label} has the column {name!r} {how}; Spark does not tell upper from lower case. "
-                "Rename one of them."
+                f"{label} has the column {name!r} {how}, and Spark does not tell upper from lower "
+                "case. Rename one of them."
             )
     fields = {}
     for index, (name, each) in enumerate(zip(names, schema, strict=True)):
@@ -164,21 +166,16 @@ def quoted(name: str) -> str:
 
 def as_original(table: SparkTable) -> str:
     """SQL for the table with its own names, and decimals for the whole numbers we keep."""
-    columns = [f"{_decimal(field)} AS {quoted(name)}" for name, field in table.fields.items()]
+    columns = [
+        f"{as_decimal(field.name, field.scale) if field.coded and field.scale else field.name}"
+        f" AS {quoted(name)}"
+        for name, field in table.fields.items()
+    ]
     return f"SELECT {', '.join(columns) or 'TRUE'} FROM {table.view}"
-
-
-def _decimal(field: Field) -> str:
-    if not (field.coded and field.scale):
-        return field.name
-    # Text, because Spark's multiplication and division round to 6 places when there are many digits.
-    return f"CAST(CONCAT(CAST({field.name} AS STRING), 'E-{field.scale}') AS DECIMAL(38,{field.scale}))"
 
 
 def decoded(held: pa.Table, fields: Mapping[str, Field]) -> pa.Table:
     """The columns under their own names, whole numbers as integers or decimals."""
-    import pyarrow as pa
-
     if not fields:
         return held.select([])  # no columns, but as many rows
     arrays = [_decoded(held.column(field.name), field) for field in fields.values()]
@@ -186,9 +183,6 @@ def decoded(held: pa.Table, fields: Mapping[str, Field]) -> pa.Table:
 
 
 def _decoded(column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if not field.coded:
         return column
     if field.scale:
@@ -208,8 +202,6 @@ def _decoded(column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
 
 def arrow_for_spark(label: str, table: pa.Table) -> pa.Table:
     """The table in types that Spark knows, its columns called c0, c1, …."""
-    import pyarrow as pa
-
     columns = []
     for name, column in zip(table.column_names, table.columns, strict=True):
         target = _spark_type(column.type)
@@ -224,8 +216,6 @@ def arrow_for_spark(label: str, table: pa.Table) -> pa.Table:
 
 
 def _spark_type(dtype: pa.DataType) -> pa.DataType:
-    import pyarrow as pa
-
     if pa.types.is_dictionary(dtype):
         return _spark_type(dtype.value_type)
     if pa.types.is_timestamp(dtype):

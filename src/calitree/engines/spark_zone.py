@@ -1,8 +1,9 @@
 """Timestamps in a Spark session whose time zone is not UTC.
 
-Everywhere in calitree a timestamp with time zone is read in UTC. Spark reads it in the session's zone, and
-that setting belongs to whoever made the session. So what depends on it is rewritten into what does not:
-microseconds since 1970. A local time would not do on the way, as an hour of each autumn has two meanings.
+Everywhere in calitree a timestamp with time zone is read in UTC. Spark reads it in the session's
+zone, and that setting belongs to whoever made the session. So what depends on it is rewritten into
+what does not: microseconds since 1970. To go through local times would not do, as one hour of each
+autumn has two meanings.
 """
 
 from __future__ import annotations

@@ -13,8 +13,21 @@ from calitree.types import Kind
 
 
 def like(datum: Datum, pattern: str) -> Datum:
-    """% is any text, _ any character; a backslash is itself (Arrow would take it as an escape)."""
-    return pc.match_like(datum, pattern.replace("\\", "\\\\"))
+    """% is any text, _ any character, and nothing is an escape (a backslash is one for Arrow)."""
+    inner = pattern.strip("%")
+    if "%" in inner or "_" in inner or not inner:
+        return pc.match_substring_regex(datum, _regex(pattern))
+    before, after = pattern.startswith("%"), pattern.endswith("%")
+    if before and after:
+        return pc.match_substring(datum, inner)
+    if before or after:
+        return (pc.ends_with if before else pc.starts_with)(datum, inner)
+    return pc.equal(datum, pa.scalar(pattern, datum.type))
+
+
+def _regex(pattern: str) -> str:
+    parts = {"%": ".*", "_": "."} | {char: f"\\{char}" for char in r"\.^$|?*+()[]{}"}
+    return r"(?s)\A" + "".join(parts.get(char, char) for char in pattern) + r"\z"
 
 
 def ilike(datum: Datum, pattern: str) -> Datum:

@@ -1,7 +1,7 @@
 """The local engine: contractions over Arrow data in this process, vectorised with NumPy.
 
-Relations stay as Arrow; an attribute's codes are made when a join, a group or a filter first needs them. A message is
-codes for its attributes and arrays for its annotations.
+Relations stay as Arrow; an attribute's codes are made when a join, a group or a filter first needs
+them. A message is codes for its attributes and arrays for its annotations.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Message:
         self.codes = codes
         self.values = values
         self.rows = rows
-        self.kinds = {**kinds, **{name: Kind.OTHER for name in values}}
+        self.kinds = {**kinds, **dict.fromkeys(values, Kind.OTHER)}
 
     @property
     def nbytes(self) -> int:
@@ -85,7 +85,9 @@ class Message:
 
 
 class LocalEngine:
-    """In-process contraction. One instance belongs to one join graph: its dictionaries are shared by all tables."""
+    """In-process contraction. One instance belongs to one join graph: its dictionaries are shared
+    by all tables.
+    """
 
     name = "local"
 
@@ -135,7 +137,9 @@ class LocalEngine:
     # -- joining ---------------------------------------------------------------------------------
 
     def _join(self, inputs: Sequence[Input], output: Output) -> tuple[Frame, list[Expression]]:
-        """Join the inputs, each filtered first by what concerns it alone; the other predicates are left over."""
+        """Join the inputs, each filtered first by what concerns it alone; the other predicates are
+        left over.
+        """
         late = [p for p in output.where if not any(_holds(inputs[i], p) for i in output.inputs)]
         wanted = set(output.keep).union(*(p.attributes for p in late))
         sizes: dict[str, int] = {}

@@ -1,7 +1,8 @@
 """Attribute values ↔ small integers, shared by all relations that have the attribute.
 
-A code is a position in the attribute's dictionary; NULL is -1 and is in no dictionary, so it can never match. Codes are
-what joins and groups work on; a predicate on one attribute is evaluated on its dictionary, not on the rows.
+A code is a position in the attribute's dictionary; NULL is -1 and is in no dictionary, so it can
+never match. Codes are what joins and groups work on; a predicate on one attribute is evaluated on
+its dictionary, not on the rows.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ Codes = np.ndarray[Any, np.dtype[np.int32]]
 
 
 def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """One contiguous array of a type that equal values share: 64-bit numbers, one kind of text, one zero."""
+    """One contiguous array of a type that equal values share: 64-bit numbers, one kind of text, one
+    zero.
+    """
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
         if isinstance(values, pa.ChunkedArray):

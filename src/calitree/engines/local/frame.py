@@ -1,7 +1,7 @@
 """The join in progress: for each input, which of its rows stands in each joined row.
 
-Joins and groups work on codes. The keys of several attributes are combined into one integer by mixed radix over the
-dictionaries' sizes, or renumbered densely where that would not fit.
+Joins and groups work on codes. The keys of several attributes are combined into one integer by
+mixed radix over the dictionaries' sizes, or renumbered densely where that would not fit.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ Array = np.ndarray[Any, Any]
 
 
 def combine(columns: Sequence[Codes], sizes: Sequence[int]) -> tuple[Array, int]:
-    """One key a row from several columns of codes, and the size of the key space. NULL (-1) has a place of its own.
+    """One key a row from several columns of codes, and the size of the key space. NULL (-1) has a
+    place of its own.
 
-    Equal rows have equal keys, for any two calls with the same sizes, unless the space is too large for 64 bits.
+    Equal rows have equal keys, for any two calls with the same sizes, unless the space is too large
+    for 64 bits.
     """
     space = prod(size + 1 for size in sizes)
     assert space < 2**62

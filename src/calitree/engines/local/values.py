@@ -1,7 +1,8 @@
-"""Annotations as NumPy arrays: exact integers (decimals are scaled to integers) as long as they fit 64 bits.
+"""Annotations as NumPy arrays: exact integers (decimals are scaled to integers) as long as they fit
+64 bits.
 
-Before two arrays are multiplied or summed their magnitudes are bounded; what might not fit continues as floating point
-and is marked inexact. Nothing wraps.
+Before two arrays are multiplied or summed their magnitudes are bounded; what might not fit
+continues as floating point and is marked inexact. Nothing wraps.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ LIMIT = 2**63
 class Value:
     """One component of an annotation on every row.
 
-    `valid` is None where nothing is NULL. `labels`, if given, are sorted values of any type of which `data` holds
-    the positions: that is how MIN and MAX of text and dates are computed.
+    `valid` is None where nothing is NULL. `labels`, if given, are sorted values of any type of
+    which `data` holds the positions: that is how MIN and MAX of text and dates are computed.
     """
 
     data: Array
