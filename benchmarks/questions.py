@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from sqlglot import exp
 
 from benchmarks.compare import Answer, Answers
 from benchmarks.data import JOINS, RELATIONS
 from calitree import Hypertree, JoinGraph, Result, WideTable
-from calitree.annotation import COUNT
+from calitree.annotation import COUNT, Aggregate
 
 MEASURES = {"n": "count(*)", "units": "sum(sales.unit_sales)"}
 
@@ -126,10 +127,16 @@ def messages_of(wide: WideTable) -> Answers:
         source, target = message.key.source, message.key.target
         table = wide.engine.arrow(message.table)
         keys = {name.split(".")[1]: name for name in table.column_names if "." in name}
-        lifted = [name for aggregate, name in message.columns.items() if aggregate != COUNT]
+        lifted = [name for aggregate, name in message.columns.items() if _is_units(aggregate)]
         order = [*(keys[k] for k in separator(wide.tree, source, target)), message.columns[COUNT]]
         found[message_name(source, target)] = Answer(table.select(order + lifted), len(keys))
     return found
+
+
+def _is_units(aggregate: Aggregate) -> bool:
+    """Whether it sums a column as it stands, and does not count where it is not NULL."""
+    lifted = [each.node for lift in aggregate.lifts for each in lift.expressions]
+    return len(lifted) == 1 and isinstance(lifted[0], exp.Column)
 
 
 def together(questions: Sequence[Question], tables: Sequence[pa.Table]) -> Answers:

@@ -289,6 +289,14 @@ def test_literals_beyond_64_bits() -> None:
     assert of("a < 1" + "0" * 40, a=a).to_pylist() == [True, True]
 
 
+def test_a_decimal_equals_the_double_that_is_written_alike() -> None:
+    cents = range(1, 200_000, 7)
+    exact = pa.array([Decimal(cent).scaleb(-2) for cent in cents], pa.decimal128(15, 2))
+    nearest = pa.array([float(f"{cent / 100:.2f}") for cent in cents])
+    assert set(of("m = x", m=exact, x=nearest).to_pylist()) == {True}
+    assert of("cast(m as double)", m=exact).equals(nearest)
+
+
 def test_a_decimal_literal_is_a_decimal() -> None:
     assert of("a * 1.1", a=pa.array([3])).to_pylist() == [Decimal("3.3")]
     assert of("a * 1.1", a=pa.array([3.0])).to_pylist() == [3.0 * 1.1]

@@ -209,14 +209,18 @@ def _command(process: psutil.Process) -> list[str]:
 
 
 def survivors(processes: list[psutil.Process]) -> list[str]:
-    """The commands of those processes that have not ended in good time."""
+    """The commands of those processes that do not end in good time, and so have to be ended."""
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
         processes = [one for one in processes if _command(one)]  # one that is a zombie has none
         if not processes:
             return []
         time.sleep(0.05)
-    return [shlex.join(_command(one)) for one in processes]
+    commands = [shlex.join(_command(one)) for one in processes]
+    for one in processes:
+        with suppress(psutil.NoSuchProcess):
+            one.kill()
+    return commands
 
 
 @pytest.mark.spark

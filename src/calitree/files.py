@@ -1,7 +1,8 @@
 """Parquet and CSV files as Arrow tables: one file, a list, a glob or a directory.
 
-Several files are one relation only if they have the same columns. Their order may differ, and a CSV
-column may look like whole numbers in one file and like decimals in another; nothing else is guessed.
+Several files are one relation only if they have the same columns. Their order may differ, and a
+column of CSV may look like whole numbers in one file and like doubles in another; nothing else is
+guessed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import os
 from collections.abc import Callable, Iterable
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+from urllib.parse import unquote
 
 import pyarrow as pa
 
@@ -20,8 +22,9 @@ from calitree.errors import SchemaError
 PARQUET = (".parquet", ".pq")
 CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 
-_SAMPLE = 1 << 20
-"""How much of a CSV file is looked at to tell the types of its columns."""
+Partition: TypeAlias = dict[str, pa.Scalar]
+
+_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 def files_of(source: Any) -> list[str] | None:
@@ -54,9 +57,11 @@ def _matching(pattern: str) -> list[str]:
     if path.is_dir():
         found = sorted(each for each in path.rglob("*") if each.is_file() and _is_data(each, path))
         if not found:
-            raise SchemaError(f"There is no Parquet or CSV file in the directory {path.absolute()}.")
+            raise SchemaError(f"There is no Parquet or CSV file in {path.absolute()}.")
         return [str(each) for each in found if _ending(each.name)] or [str(found[0])]
-    files = [str(path)] if path.is_file() else sorted(glob.glob(str(path), recursive=True))
+    # Path.glob takes no absolute pattern.
+    matches = glob.glob(str(path), recursive=True)  # noqa: PTH207
+    files = [str(path)] if path.is_file() else sorted(matches)
     if not files:
         raise SchemaError(f"No file matches {pattern!r} (looked for {path.absolute()}).")
     return files
@@ -74,22 +79,38 @@ def _ending(file: str) -> str:
 
 def read_files(name: str, files: list[str]) -> pa.Table:
     """All rows of all files."""
-    schema = schema_of_files(name, files)
-    tables = [_with_reason(name, file, lambda file: _read(file, schema)) for file in files]
-    return pa.concat_tables([table.select(schema.names) for table in tables]).cast(schema)
+    if all(_ending(file) in PARQUET for file in files):
+        schema_of_files(name, files)  # what does not fit together is found before anything is read
+    tables = _each(name, files, _read)
+    schema = _common(name, files, [table.schema for table in tables])
+    return pa.concat_tables([table.select(schema.names).cast(schema) for table in tables])
 
 
 def schema_of_files(name: str, files: list[str]) -> pa.Schema:
     """The columns that all files have: from the footers of Parquet, from the head of CSV."""
-    for file in files:
+    return _common(name, files, _each(name, files, _schema))
+
+
+def _each(name: str, files: list[str], read: Callable[[str, Partition], Any]) -> list[Any]:
+    """Every file, read with the columns that its path tells."""
+    results = []
+    for file, partition in zip(files, _partitions(files), strict=True):
         if not _ending(file):
             endings = ", ".join(PARQUET + CSV)
             raise SchemaError(f"{name}: cannot tell what {file!r} is; files end in {endings}.")
-    schemas = [_with_reason(name, file, _schema) for file in files]
+        try:
+            results.append(read(file, partition))
+        except (pa.ArrowException, OSError) as error:
+            reason = str(error).splitlines()[0].rstrip(".")
+            raise SchemaError(f"{name}: cannot read {file}: {reason}.") from error
+    return results
+
+
+def _common(name: str, files: list[str], schemas: list[pa.Schema]) -> pa.Schema:
     for file, schema in zip(files, schemas, strict=True):
         refuse_duplicates(f"{name}: {file}", schema.names)
     pairs = zip(files[1:], schemas[1:], strict=True)
-    return reduce(lambda first, pair: _agreed(name, files[0], first, *pair), pairs, schemas[0])
+    return reduce(lambda known, pair: _agreed(name, files[0], known, *pair), pairs, schemas[0])
 
 
 def _agreed(name: str, first: str, known: pa.Schema, file: str, other: pa.Schema) -> pa.Schema:
@@ -123,48 +144,72 @@ def _joint(a: pa.DataType, b: pa.DataType, guessed: bool) -> pa.DataType | None:
     return pa.float64() if guessed and {a, b} == {pa.int64(), pa.float64()} else None
 
 
-def _with_reason(name: str, file: str, read: Callable[[str], Any]) -> Any:
-    try:
-        return read(file)
-    except (pa.ArrowException, OSError, UnicodeError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise SchemaError(f"{name}: cannot read {file}: {reason.rstrip('.')}.") from error
+def _partitions(files: list[str]) -> list[Partition]:
+    """The columns that directories like year=2024 stand for; numbers where all of them are."""
+    found = [
+        dict(part.split("=", 1) for part in Path(file).parent.parts if "=" in part)
+        for file in files
+    ]
+    texts: dict[str, set[str]] = {}
+    for each in found:
+        for label, text in each.items():
+            texts.setdefault(label, set()).add(text)
+    whole = {
+        label for label, values in texts.items() if all(v == _NULL or _is_whole(v) for v in values)
+    }
+    return [
+        {label: _scalar(text, label in whole) for label, text in each.items()} for each in found
+    ]
 
 
-def _schema(file: str) -> pa.Schema:
+def _is_whole(text: str) -> bool:
+    return text.lstrip("-").isdecimal() and len(text) < 19
+
+
+def _scalar(text: str, whole: bool) -> pa.Scalar:
+    dtype = pa.int64() if whole else pa.string()
+    if text == _NULL:
+        return pa.scalar(None, dtype)
+    return pa.scalar(int(text) if whole else unquote(text), dtype)
+
+
+def _schema(file: str, partition: Partition) -> pa.Schema:
     if _ending(file) in PARQUET:
         from pyarrow import parquet
 
-        return parquet.read_schema(file).remove_metadata()
-    from pyarrow import csv
+        schema = parquet.read_schema(file).remove_metadata()
+    else:
+        from pyarrow import csv
 
-    return csv.open_csv(file, **_csv_options(file, _SAMPLE, None)).schema
+        schema = csv.open_csv(file, **_csv_options(file)).schema
+    for label in partition.keys() - set(schema.names):
+        schema = schema.append(pa.field(label, partition[label].type))
+    return schema
 
 
-def _read(file: str, schema: pa.Schema) -> pa.Table:
+def _read(file: str, partition: Partition) -> pa.Table:
     if _ending(file) in PARQUET:
         from pyarrow import parquet
 
-        return parquet.ParquetFile(file).read()
+        table = parquet.ParquetFile(file).read().replace_schema_metadata(None)
+    else:
+        from pyarrow import csv
+
+        table = csv.read_csv(file, **_csv_options(file))
+    for label in partition.keys() - set(table.column_names):
+        table = table.append_column(label, pa.repeat(partition[label], table.num_rows))
+    return table
+
+
+def _csv_options(file: str) -> dict[str, Any]:
+    """As DuckDB and Spark read it: nothing between two commas is NULL, "" is an empty text."""
     from pyarrow import csv
 
-    return csv.read_csv(file, **_csv_options(file, _SAMPLE, schema))
-
-
-def _csv_options(file: str, block: int, schema: pa.Schema | None) -> dict[str, Any]:
-    """As DuckDB and Spark read it: nothing between two commas is NULL, '' in quotes is a text."""
-    from pyarrow import csv
-
-    types = None if schema is None else {field.name: field.type for field in schema}
-    tab = ".tsv" in _ending(file)
+    delimiter = "\t" if ".tsv" in _ending(file) else ","
     return {
-        "read_options": csv.ReadOptions(block_size=block),
-        "parse_options": csv.ParseOptions(delimiter="\t" if tab else ",", newlines_in_values=True),
+        "parse_options": csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         "convert_options": csv.ConvertOptions(
-            column_types=types,
-            null_values=[""],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
+            null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
         ),
     }
 

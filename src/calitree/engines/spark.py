@@ -41,6 +41,7 @@ from calitree.engines.spark_table import (
 )
 from calitree.engines.spark_zone import UTC
 from calitree.errors import EngineError
+from calitree.sources import arrow_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -153,11 +154,13 @@ class SparkEngine:
         """The frame that Spark itself makes of a source, if it can."""
         from pyspark.sql import DataFrame
 
-        if isinstance(source, DataFrame):
-            if self._session is None:
-                self._session = source.sparkSession
-            return source
-        return None
+        from calitree.engines.spark_read import read
+
+        if not isinstance(source, DataFrame):
+            return read(self.session, name, source)
+        if self._session is None:
+            self._session = source.sparkSession
+        return source
 
     def _relation(self, label: str, frame: DataFrame) -> SparkTable:
         schema = frame.schema
@@ -167,8 +170,6 @@ class SparkEngine:
         return SparkTable(self, label, fields, frame=renamed, null_free=present)
 
     def _from_arrow(self, label: str, source: Any) -> SparkTable:
-        from calitree.sources import arrow_table
-
         given = arrow_table(label, source)
         held = arrow_for_spark(label, given)
         frame = self.local_frame(held)

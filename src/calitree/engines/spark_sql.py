@@ -5,7 +5,7 @@ double is a whole number that may not fit, its integers are 32 bits wide where t
 backslash in LIKE is an escape, casts truncate where others round, text like '2020' counts as a
 date, and so on.
 
-`SETTINGS` are those that the session must have for it.
+This holds for a session in UTC and in ANSI mode; `spark_zone` and `spark_numbers` see to others.
 """
 
 from __future__ import annotations
@@ -18,12 +18,6 @@ from sqlglot import exp
 from calitree.expressions import CASTS, SPACES
 from calitree.nodes import kind_of
 from calitree.types import Kind
-
-SETTINGS = {
-    "spark.sql.ansi.enabled": "true",  # or an overflow would wrap
-    "spark.sql.decimalOperations.allowPrecisionLoss": "false",  # or products would lose decimals
-    "spark.sql.session.timeZone": "UTC",
-}
 
 
 def to_spark(node: exp.Expression) -> str:

@@ -118,7 +118,7 @@ def narrow(datum: Datum) -> Datum:
             return pc.cast(datum, pa.decimal128(digits, datum.type.scale))
         except pa.ArrowInvalid:
             pass
-    return pc.cast(datum, pa.float64())
+    return double(datum)
 
 
 def number(datum: Datum) -> Datum:
@@ -134,7 +134,20 @@ def zero_of(datum: Datum) -> pa.Scalar:
 
 
 def double(datum: Datum) -> Datum:
+    return _double_of_decimal(datum) if pa.types.is_decimal(datum.type) else _double(datum)
+
+
+def _double(datum: Datum) -> Datum:
     return pc.cast(datum, pa.float64(), safe=False)
+
+
+def _double_of_decimal(datum: Datum) -> Datum:
+    """The nearest double: one division of whole numbers (Arrow multiplies with an inexact 0.01)."""
+    if isinstance(datum, pa.Scalar):
+        return _double_of_decimal(pa.repeat(datum, 1))[0]
+    make = pa.decimal128 if pa.types.is_decimal128(datum.type) else pa.decimal256
+    digits = _double(datum.view(make(datum.type.precision, 0)))
+    return pc.divide(digits, 10.0**datum.type.scale)
 
 
 def decimal(datum: Datum) -> Datum:
@@ -170,7 +183,7 @@ def to_type(datum: Datum, dtype: pa.DataType) -> Datum:
         return pa.scalar(None, dtype)
     if pa.types.is_timestamp(dtype) and pa.types.is_timestamp(datum.type):
         return _to_unit(datum, dtype)
-    return pc.cast(datum, dtype, safe=not pa.types.is_floating(dtype))
+    return double(datum) if pa.types.is_floating(dtype) else pc.cast(datum, dtype)
 
 
 _UNITS = {"s": 0, "ms": 1, "us": 2, "ns": 3}
