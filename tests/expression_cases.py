@@ -159,7 +159,7 @@ floor(x) | ceil(x) | floor(m) | ceil(m) | round(x) | round(x, 2) | round(y, 1) |
 round(i) | round(x, 10) | round(1.005e0, 2) | round(-2.5e0) | round(0.49999999999999994e0)
 sqrt(y) | sqrt(-1) | sqrt(i) | ln(y) | ln(0) | ln(-1) | ln(i) | exp(y) | exp(1000) | exp(-y)
 power(y, 2) | power(2, y) | power(-8, 1.0/3) | power(0, -1) | power(y, 0.5) | pow(i, 3)
-lower(s) | upper(u) | length(s) | trim(s) | substring(s, 2, 3) | substring(s, 3)
+lower(s) | upper(u) | upper(s) | length(s) | trim(s) | substring(s, 2, 3) | substring(s, 3)
 substring(s, 20) | substring(s from 1 for 2) | s || u | s || '!' | s || null
 trim(s) || lower(u) | length(trim(s)) * 2 | year(d) | quarter(d) | month(d) | week(d) | day(d)
 extract(doy from d) | dayofyear(d) | extract(week from t) | year(t) | month(t) | hour(t)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from calitree import (
     WideTable,
 )
 from calitree.engines import NAMES
+from calitree.sources import ACCEPTED
 
 AGGREGATES = (
     "count, sum, avg, min, max, var_samp, var_pop, stddev_samp, stddev_pop, covar_samp, covar_pop, "
@@ -154,6 +156,47 @@ RELATIONS = [
         lambda: unjoined().add_relation(3, TABLES["sales"]),  # type: ignore[arg-type]
         SchemaError,
         "A relation needs a name, got 3.",
+    ),
+]
+
+SOURCES = [
+    Case(
+        "missing file",
+        lambda: unjoined().add_relation("days", "no_such_file.parquet"),
+        SchemaError,
+        "No file matches 'no_such_file.parquet' (looked for "
+        f"{Path.cwd() / 'no_such_file.parquet'}).",
+    ),
+    Case(
+        "name of a table without Spark",
+        lambda: unjoined().add_relation("days", "no_such_table"),
+        SchemaError,
+        "days: there is no file 'no_such_table', and names of tables are for Spark. A relation is "
+        f"{ACCEPTED}.",
+    ),
+    Case(
+        "unsupported source",
+        lambda: unjoined().add_relation("days", 3),
+        SchemaError,
+        f"days: a relation cannot be made of int; it is {ACCEPTED}.",
+    ),
+    Case(
+        "columns of different lengths",
+        lambda: unjoined().add_relation("days", {"day": [1, 2], "holiday": [True]}),
+        SchemaError,
+        "days: the columns differ in length: day has 2, holiday has 1.",
+    ),
+    Case(
+        "column of several types",
+        lambda: unjoined().add_relation("days", {"day": [1, "Monday"]}),
+        SchemaError,
+        "days: 'day' mixes values of several types (int, str); give it one.",
+    ),
+    Case(
+        "table without columns",
+        lambda: unjoined().add_relation("days", pa.table({})),
+        SchemaError,
+        "days has no columns.",
     ),
 ]
 
@@ -937,6 +980,7 @@ EXCLUSIONS = [
 CASES = [
     *ENGINES,
     *RELATIONS,
+    *SOURCES,
     *JOINS,
     *GRAPHS,
     *TREES,
@@ -958,3 +1002,26 @@ def test_the_error_says_it(case: Case) -> None:
 def test_every_case_has_a_name_of_its_own() -> None:
     names = [case.name for case in CASES]
     assert sorted(set(names)) == sorted(names)
+
+
+def found_while_computing(engine: Any) -> None:
+    """What only the data can tell is an error of ours on every engine, and names the value."""
+    wide = joined(engine).calibrate()
+    questions: list[dict[str, Any]] = [
+        {"where": "day > 'yesterday'"},
+        {"where": "cast(city as int) = 1"},
+        {"measures": {"m": "sum(cast(city as double))"}},
+    ]
+    for question, value in zip(questions, ("yesterday", "Quito", "Quito"), strict=True):
+        with pytest.raises(CalitreeError, match=value):
+            wide.query(**question).rows()
+
+
+@pytest.mark.parametrize("engine", ["reference", "local"])
+def test_found_while_computing(engine: str) -> None:
+    found_while_computing(engine)
+
+
+@pytest.mark.spark
+def test_found_while_computing_on_spark(spark: Any) -> None:
+    found_while_computing(spark)

@@ -16,7 +16,6 @@ from calitree.engines import Column, Contraction, Engine, Input, Lifted, Output
 from calitree.errors import QueryError
 from calitree.expressions import expression_of
 from calitree.hypertree import Hypertree
-from calitree.joingraph import Schema
 from calitree.nodes import cast, kind_of
 from calitree.passing import Run
 from calitree.placement import Placement
@@ -25,6 +24,7 @@ from calitree.planner import plan_calibration, plan_query
 from calitree.progress import Progress, progress_bar
 from calitree.query import MeasureLike, Measures, Query, query_of
 from calitree.result import Result
+from calitree.schema import Schema
 from calitree.semiring import SUM_PRODUCT
 from calitree.store import Store
 from calitree.types import Kind

@@ -9,9 +9,9 @@ from __future__ import annotations
 from math import prod
 
 from calitree.hypertree import Edge
-from calitree.joingraph import Schema
 from calitree.message import Message
 from calitree.placement import Placement
+from calitree.schema import Schema
 
 ABSORBING = 1.02
 

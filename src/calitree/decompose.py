@@ -7,15 +7,15 @@ from itertools import combinations
 
 from calitree.errors import SchemaError, TreeError, did_you_mean
 from calitree.hypertree import Bag, Hypertree
-from calitree.joingraph import Schema
+from calitree.schema import Schema
 
 
 def join_tree(schema: Schema) -> Hypertree:
     """One bag a relation, connected by a maximum spanning tree.
 
-    With edges weighted by the number of shared attributes, a maximum spanning tree is a join tree if and only
-    if the graph is acyclic (Bernstein and Goodman). Ties go to declared joins, so that the tree looks
-    like what was declared.
+    With edges weighted by the number of shared attributes, a maximum spanning tree is a join tree
+    if and only if the graph is acyclic (Bernstein and Goodman). Ties go to declared joins, so that
+    the tree looks like what was declared.
     """
     import networkx as nx
 
@@ -84,8 +84,8 @@ def given_tree(
 ) -> Hypertree:
     """The user's own bags: each lists relations (for all their attributes) and columns.
 
-    A relation is mapped to the bag that `mapping` says, else to the first bag that lists it, else to
-    the first whose attributes cover it.
+    A relation is mapped to the bag that `mapping` says, else to the first bag that lists it, else
+    to the first whose attributes cover it.
     """
     if not isinstance(bags, Mapping):
         raise TreeError(f"bags is {{name: relations and columns}}; got {bags!r}.")

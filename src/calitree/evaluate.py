@@ -12,34 +12,29 @@ everywhere is faster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from calitree.errors import ExpressionError, did_you_mean
+from calitree.errors import ExpressionError
 from calitree.expressions import CASTS
 from calitree.kernels import compare, functions, numbers
 from calitree.kernels.casts import cast, null_of, try_cast
+from calitree.kernels.rows import Columns, Rows, Run, choice, otherwise
 from calitree.kernels.values import (
     NULL,
     Datum,
     broadcast,
-    column,
     constant,
     double,
     is_null,
-    kind_of,
-    narrow,
-    unify,
 )
 from calitree.nodes import display
 from calitree.nodes import kind_of as node_kind
 from calitree.types import Kind
-
-Columns = Mapping[str, pa.Array | pa.ChunkedArray]
 
 
 def evaluate(node: exp.Expression, columns: Columns, length: int) -> pa.Array:
@@ -53,7 +48,7 @@ def compile(node: exp.Expression) -> Callable[[Columns, int], pa.Array]:
 
     def evaluated(columns: Columns, length: int) -> pa.Array:
         try:
-            result = run(_Rows(columns, length))
+            result = run(Rows(columns, length))
         except ExpressionError as error:
             raise ExpressionError(f"In {display(node)}: {str(error).rstrip('.')}.") from None
         except pa.ArrowException as error:
@@ -68,45 +63,6 @@ def compile(node: exp.Expression) -> Callable[[Columns, int], pa.Array]:
     return evaluated
 
 
-class _Rows:
-    """The rows to evaluate on; a column is converted, or filtered, when first used."""
-
-    def __init__(self, columns: Columns, length: int) -> None:
-        self.length = length
-        self._columns = columns
-        self._ready: dict[str, Datum] = {}
-
-    def column(self, name: str) -> Datum:
-        if name not in self._ready:
-            self._ready[name] = self._read(name)
-        return self._ready[name]
-
-    def _read(self, name: str) -> Datum:
-        if name not in self._columns:
-            raise ExpressionError(
-                f"there is no column {name!r}.{did_you_mean(name, self._columns)}"
-            )
-        return column(self._columns[name])
-
-    def where(self, mask: pa.Array) -> _Rows:
-        return _Some(self, mask)
-
-
-class _Some(_Rows):
-    """The rows of another that a mask selects."""
-
-    def __init__(self, rows: _Rows, mask: pa.Array) -> None:
-        super().__init__({}, pc.sum(mask).as_py() or 0)
-        self._rows, self._mask = rows, mask
-
-    def _read(self, name: str) -> Datum:
-        whole = self._rows.column(name)
-        return whole if isinstance(whole, pa.Scalar) else whole.filter(self._mask)
-
-
-Run = Callable[[_Rows], Datum]
-
-
 def _compiled(node: exp.Expression) -> Run:
     if isinstance(node, exp.Paren):
         return _compiled(node.this)
@@ -116,7 +72,21 @@ def _compiled(node: exp.Expression) -> Run:
     kernel = _STRICT.get(type(node))
     if kernel is None:
         raise ExpressionError(f"{node.sql()} ({type(node).__name__}) cannot be evaluated.")
-    return _strict(kernel(node), [_compiled(operand) for operand in _operands(node)])
+    run = _strict(kernel(node), [_compiled(operand) for operand in _operands(node)])
+    return run if node.find(exp.Column) else _once(run)
+
+
+def _once(run: Run) -> Run:
+    """A constant, computed when first needed: most often a date that is written as text."""
+    known: list[Datum] = []
+
+    def cached(rows: Rows) -> Datum:
+        value = known[0] if known else run(rows)
+        if isinstance(value, pa.Scalar) and not known:
+            known.append(value)
+        return value
+
+    return cached
 
 
 def _operands(node: exp.Expression) -> list[exp.Expression]:
@@ -129,7 +99,7 @@ def _operands(node: exp.Expression) -> list[exp.Expression]:
 
 
 def _strict(kernel: Callable[..., Datum], operands: Sequence[Run]) -> Run:
-    def run(rows: _Rows) -> Datum:
+    def run(rows: Rows) -> Datum:
         data = [operand(rows) for operand in operands]
         return NULL if any(map(is_null, data)) else kernel(*data)
 
@@ -187,41 +157,9 @@ def _case(node: exp.Expression) -> Run:
         if subject is not None:
             condition = exp.EQ(this=subject.copy(), expression=condition.copy())
         safe = safe and _cannot_fail(value)
-        result = _choice(_compiled(condition), _compiled(value), result, safe)
+        result = choice(_compiled(condition), _compiled(value), result, safe)
         safe = safe and _cannot_fail(condition)
     return result
-
-
-def _choice(condition: Run, chosen: Run, other: Run, safe: bool) -> Run:
-    """`chosen` where the condition is true, `other` elsewhere."""
-
-    def run(rows: _Rows) -> Datum:
-        truth = compare.is_true(condition(rows))
-        if safe:
-            return _one_type(lambda a, b: pc.if_else(truth, a, b), chosen(rows), other(rows))
-        mask = broadcast(truth, rows.length)
-        rest = pc.invert(mask)
-        return _merge(mask, chosen(rows.where(mask)), rest, other(rows.where(rest)))
-
-    return run
-
-
-def _one_type(combine: Callable[[Datum, Datum], Datum], left: Datum, right: Datum) -> Datum:
-    a, b = unify([left, right])
-    if pa.types.is_null(a.type):
-        return NULL
-    result = combine(a, b)
-    return narrow(result) if kind_of(result) is Kind.DECIMAL else result
-
-
-def _merge(mask: pa.Array, left: Datum, rest: pa.Array, right: Datum) -> Datum:
-    """One column of `left`, the values of the rows in `mask`, and `right`, those of the others."""
-
-    def combine(a: Datum, b: Datum) -> Datum:
-        result = pc.replace_with_mask(pa.nulls(len(mask), a.type), mask, a)
-        return pc.replace_with_mask(result, rest, b)
-
-    return _one_type(combine, left, right)
 
 
 def _coalesce(node: exp.Expression) -> Run:
@@ -229,25 +167,8 @@ def _coalesce(node: exp.Expression) -> Run:
     result = _compiled(others[-1]) if others else _compiled(first)
     safe = all(map(_cannot_fail, others))
     for each in reversed([first, *others][:-1]):
-        result = _otherwise(_compiled(each), result, safe)
+        result = otherwise(_compiled(each), result, safe)
     return result
-
-
-def _otherwise(first: Run, other: Run, safe: bool) -> Run:
-    """`first` where it is not NULL, `other` elsewhere."""
-
-    def run(rows: _Rows) -> Datum:
-        value = first(rows)
-        if safe:
-            return _one_type(pc.coalesce, value, other(rows))
-        mask = broadcast(pc.is_null(value), rows.length)
-        return _one_type(
-            lambda a, b: pc.replace_with_mask(broadcast(a, rows.length), mask, b),
-            value,
-            other(rows.where(mask)),
-        )
-
-    return run
 
 
 def _cannot_fail(node: exp.Expression) -> bool:

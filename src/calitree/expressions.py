@@ -1,14 +1,14 @@
 """Scalar SQL text → a typed, normalised expression over attributes.
 
-Text is parsed by sqlglot, its columns are resolved to attributes, and what SQL dialects disagree on is
-written out once, here, so that every engine computes the same number:
+Text is parsed by sqlglot, its columns are resolved to attributes, and what SQL dialects disagree on
+is written out once, here, so that every engine computes the same number:
 
 * `/` is division of doubles and NULL when the divisor is zero; `%` by zero is NULL too;
 * integer arithmetic is 64-bit, whatever the column's width;
 * a string literal compared with a date or timestamp is cast to it.
 
-An `Expression` is a value: two of them are equal when their canonical SQL is. That text is what message
-keys are made of, so `items.family='DAIRY'` and `family = 'DAIRY'` find the same message.
+An `Expression` is a value: two of them are equal when their canonical SQL is. That text is what
+message keys are made of, so `items.family='DAIRY'` and `family = 'DAIRY'` find the same message.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def parse(text: str, resolve: Resolver) -> Expression:
 
     >>> resolve = lambda table, name: Resolved(f"{table}.{name}", (table,), Kind.INTEGER)
     >>> parse("a.x/a.y > 2", resolve).sql
-    'CAST("a.x" AS DOUBLE) / NULLIF(CAST("a.y" AS DOUBLE), 0) > 2'
+    '(CAST("a.x" AS DOUBLE) / NULLIF(CAST("a.y" AS DOUBLE), 0)) > 2'
     """
     return typed(parse_node(text), resolve)
 
@@ -106,7 +106,7 @@ def parse_predicate(text: str, resolve: Resolver) -> tuple[Expression, ...]:
         raise ExpressionError(
             f"A filter must be true or false, but {text!r} is {whole.kind.phrase}."
         )
-    parts = {part: None for part in map(expression_of, conjuncts(whole.node))}
+    parts = dict.fromkeys(map(expression_of, conjuncts(whole.node)))
     return tuple(parts)
 
 
@@ -183,8 +183,30 @@ _AS_WIDE_AS_ITS_COLUMNS = (
 )
 
 _UNDERSTOOD = frozenset(
-    "this expression expressions ifs default true false low high decimals start length unit to"
-    " typed safe big_int ignore_nulls _type negate query unnest".split()
+    [
+        "this",
+        "expression",
+        "expressions",
+        "ifs",
+        "default",
+        "true",
+        "false",
+        "low",
+        "high",
+        "decimals",
+        "start",
+        "length",
+        "unit",
+        "to",
+        "typed",
+        "safe",
+        "big_int",
+        "ignore_nulls",
+        "_type",
+        "negate",
+        "query",
+        "unnest",
+    ]
 )
 
 Pair = tuple[exp.Expression, Kind]

@@ -1,8 +1,8 @@
 """The junction hypertree (paper §2, §3.2): bags of attributes joined by the edges of a tree.
 
-A bag without a relation is an *empty bag*: it stands for the identity relation, passes messages through
-and keeps a view of its attributes close at hand. A wrong tree cannot exist: the three properties are
-checked on construction, and the error names what breaks them.
+A bag without a relation is an *empty bag*: it stands for the identity relation, passes messages
+through and keeps a view of its attributes close at hand. A wrong tree cannot exist: the three
+properties are checked on construction, and the error names what breaks them.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ class Bag:
 class Hypertree:
     """Bags, undirected edges, and for each relation its attributes.
 
-    Vertex coverage: every attribute of a relation is in some bag. Edge coverage: each relation is mapped to
-    one bag that has all its attributes. Running intersection: the bags with an attribute are connected.
+    Vertex coverage: every attribute of a relation is in some bag. Edge coverage: each relation is
+    mapped to one bag that has all its attributes. Running intersection: the bags with an attribute
+    are connected.
     """
 
     bags: tuple[Bag, ...]
@@ -59,9 +60,7 @@ class Hypertree:
         reached = self._reach(names[0], None)
         if len(self.edges) != len(names) - 1 or len(reached) != len(names):
             apart = sorted(set(names) - reached)
-            problem = (
-                f"{', '.join(apart)} cannot be reached" if apart else "they close a cycle"
-            )
+            problem = f"{', '.join(apart)} cannot be reached" if apart else "they close a cycle"
             raise TreeError(f"The edges must connect the bags into a tree, but {problem}.")
 
     def _check_coverage(self) -> None:
@@ -103,7 +102,8 @@ class Hypertree:
             for attribute in self.bag(a).attributes & self.bag(b).attributes:
                 shared[attribute] = shared.get(attribute, 0) + 1
         for attribute, count in sorted(holders.items()):
-            # In a tree, the bags of an attribute are connected iff they span one edge less than bags.
+            # In a tree, the bags of an attribute are connected iff they span one edge less than
+            # bags.
             if shared.get(attribute, 0) != count - 1:
                 bags = [bag.name for bag in self.bags if attribute in bag.attributes]
                 raise TreeError(
@@ -194,8 +194,9 @@ class Hypertree:
     ) -> Hypertree:
         """A tree with one more, empty, bag that keeps a view of `attributes` (paper §3.2).
 
-        It stands beside a bag that has all of them (`beside`, or the first found) and takes over those of its
-        neighbours whose separators it covers. Attributes are named as in `Hypertree.bags`.
+        It stands beside a bag that has all of them (`beside`, or the first found) and takes over
+        those of its neighbours whose separators it covers. Attributes are named as in
+        `Hypertree.bags`.
         """
         wanted = frozenset(attributes)
         if not wanted:

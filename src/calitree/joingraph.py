@@ -1,200 +1,22 @@
-"""The join graph: relations, how they join, and the attributes that the joins make of their columns.
-
-Columns that are joined are one attribute (a class of columns with equal values); a column that takes part
-in no join is an attribute by itself. An attribute is named by its first column, `relation.column`.
-"""
+"""Declaring a join graph: relations, and how they join. Mistakes are told when they are made."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from sqlglot import exp
-
-from calitree.engines import Engine, Table, engine_of
-from calitree.errors import ExpressionError, QueryError, SchemaError, TreeError, did_you_mean
-from calitree.expressions import Resolved, parse_node
+from calitree.engines import Engine, engine_of
+from calitree.errors import QueryError, SchemaError, TreeError, did_you_mean
+from calitree.schema import Attribute, ColumnName, Join, Relation, Schema, find_name
 from calitree.types import Kind
 
 if TYPE_CHECKING:
     from calitree.calibrated import WideTable
     from calitree.hypertree import Hypertree
-    from calitree.measures import Measure
     from calitree.progress import Progress
+    from calitree.query import MeasureLike
 
 On = str | Sequence[str] | Mapping[str, str]
-ColumnName = tuple[str, str]
-
-
-@dataclass(frozen=True)
-class Relation:
-    """A named table of the graph, at a version. The same table may appear under several names."""
-
-    name: str
-    table: Table
-    version: int = 0
-
-    @property
-    def columns(self) -> Mapping[str, Kind]:
-        return self.table.kinds
-
-
-@dataclass(frozen=True)
-class Join:
-    """Equality of one or more pairs of columns."""
-
-    left: str
-    right: str
-    pairs: tuple[tuple[str, str], ...]
-
-    def __str__(self) -> str:
-        on = " and ".join(f"{self.left}.{a} = {self.right}.{b}" for a, b in self.pairs)
-        return f"{self.left} ⋈ {self.right} on {on}"
-
-
-@dataclass(frozen=True)
-class Attribute:
-    """A class of columns that the joins make equal."""
-
-    name: str
-    columns: tuple[ColumnName, ...]
-    kind: Kind
-
-    @property
-    def relations(self) -> tuple[str, ...]:
-        return tuple(relation for relation, _ in self.columns)
-
-
-@dataclass(frozen=True)
-class Schema:
-    """A join graph at rest: what queries, trees and measures are resolved against."""
-
-    relations: Mapping[str, Relation]
-    joins: tuple[Join, ...]
-    attributes: Mapping[str, Attribute]
-
-    @cached_property
-    def attribute_of(self) -> dict[ColumnName, str]:
-        return {c: a.name for a in self.attributes.values() for c in a.columns}
-
-    @cached_property
-    def columns_of(self) -> dict[str, dict[str, str]]:
-        """For each relation, its attributes and the column that carries each."""
-        found: dict[str, dict[str, str]] = {name: {} for name in self.relations}
-        for attribute in self.attributes.values():
-            for relation, column in attribute.columns:
-                found[relation][attribute.name] = column
-        return found
-
-    def resolve(self, table: str | None, name: str, among: Iterable[str] | None = None) -> Resolved:
-        """What a column means, as written; `among` limits the relations it may come from."""
-        inside = tuple(self.relations) if among is None else tuple(among)
-        if table is not None:
-            relation = self.relation(table)
-            if relation.name not in inside:
-                raise QueryError(
-                    f"{table}.{name} is not available: {table} is left out of this query."
-                )
-            column = _match(name, relation.columns)
-            if column is None:
-                hint = did_you_mean(name, relation.columns)
-                raise SchemaError(f"{relation.name} has no column {name!r}.{hint}")
-            attribute = self.attribute_of[relation.name, column]
-            return Resolved(attribute, (relation.name,), relation.columns[column])
-        return self._resolve_bare(name, inside)
-
-    def _resolve_bare(self, name: str, inside: tuple[str, ...]) -> Resolved:
-        found: list[ColumnName] = []
-        for exactly in (True, False):
-            for relation in inside:
-                column = _match(name, self.relations[relation].columns, exactly)
-                if column is not None:
-                    found.append((relation, column))
-            if found:
-                break
-        if not found:
-            options = [c for r in inside for c in self.relations[r].columns]
-            elsewhere = [
-                r for r in self.relations if r not in inside and name in self.relations[r].columns
-            ]
-            if elsewhere:
-                raise QueryError(
-                    f"{name} is not available: {elsewhere[0]} is left out of this query."
-                )
-            raise SchemaError(f"No relation has a column {name!r}.{did_you_mean(name, options)}")
-        attributes = {self.attribute_of[each] for each in found}
-        if len(attributes) > 1:
-            options = [f"{relation}.{column}" for relation, column in found]
-            raise SchemaError(
-                f"{name!r} is ambiguous: it may be {' or '.join(options)}. Write one of these."
-            )
-        relation, column = found[0]
-        owners = tuple(relation for relation, _ in found)
-        return Resolved(attributes.pop(), owners, self.relations[relation].columns[column])
-
-    def column(self, text: str, among: Iterable[str] | None = None) -> Resolved:
-        """Resolve a column given as text: `relation.column`, a bare name, or with SQL quotes."""
-        if not isinstance(text, str):
-            raise QueryError(f"A column is named by text, got {type(text).__name__}: {text!r}.")
-        table, dot, name = text.partition(".")
-        if dot and table in self.relations and name in self.relations[table].columns:
-            return self.resolve(table, name, among)
-        if any(text in relation.columns for relation in self.relations.values()):
-            return self.resolve(None, text, among)
-        try:
-            node = parse_node(text)
-        except ExpressionError:
-            node = None
-        if node is None and dot:
-            return self.resolve(table, name, among)
-        if (
-            not isinstance(node, exp.Column)
-            or isinstance(node.this, exp.Star)
-            or node.args.get("db")
-        ):
-            raise QueryError(f"{text!r} is not a column; write relation.column, or its bare name.")
-        return self.resolve(node.table or None, node.name, among)
-
-    def relation(self, name: str) -> Relation:
-        match = _match(name, self.relations)
-        if match is None:
-            raise SchemaError(
-                f"There is no relation {name!r}.{did_you_mean(str(name), self.relations)}"
-            )
-        return self.relations[match]
-
-    def kind(self, attribute: str) -> Kind:
-        return self.attributes[attribute].kind
-
-    def components(self, among: Iterable[str] | None = None) -> list[list[str]]:
-        """The relations grouped by whether a chain of shared attributes connects them."""
-        left = list(self.relations if among is None else among)
-        groups: list[list[str]] = []
-        while left:
-            group, frontier = [left[0]], [left.pop(0)]
-            while frontier:
-                here = self.columns_of[frontier.pop()].keys()
-                near = [other for other in left if here & self.columns_of[other].keys()]
-                left = [other for other in left if other not in near]
-                group += near
-                frontier += near
-            groups.append(group)
-        return groups
-
-
-def _match(name: object, options: Iterable[str], exactly: bool | None = None) -> str | None:
-    """`name` among `options`: exactly, or the only one that differs in case."""
-    known = list(options)
-    if not isinstance(name, str):
-        return None
-    if exactly is not False and name in known:
-        return name
-    if exactly is True:
-        return None
-    folded = [option for option in known if option.lower() == name.lower()]
-    return folded[0] if len(folded) == 1 else None
 
 
 class JoinGraph:
@@ -216,8 +38,8 @@ class JoinGraph:
         self._parent: dict[ColumnName, ColumnName] = {}
 
     def add_relation(self, name: str, source: Any) -> None:
-        """Add a table: an Arrow table, a pandas or polars frame, a Parquet or CSV path or glob, and on
-        Spark also a DataFrame or the name of a table."""
+        """Add a table: an Arrow table, a pandas or polars frame, a Parquet or CSV path or glob, and
+        on Spark also a DataFrame or the name of a table."""
         if not isinstance(name, str) or not name:
             raise SchemaError(f"A relation needs a name, got {name!r}.")
         if "." in name:
@@ -243,7 +65,9 @@ class JoinGraph:
         how: str = "inner",
         condition: str | None = None,
     ) -> None:
-        """Join two relations on equal columns: `"k"`, `["k1", "k2"]` or `{"left_col": "right_col"}`."""
+        """Join two relations on equal columns: `"k"`, `["k1", "k2"]` or `{"left_col":
+        "right_col"}`.
+        """
         if condition is not None:
             raise SchemaError(
                 "Joins by a condition are not supported in this version; join on columns."
@@ -284,7 +108,7 @@ class JoinGraph:
         self._joins.append(join)
 
     def _relation(self, name: str) -> Relation:
-        match = _match(name, self._relations)
+        match = find_name(name, self._relations)
         if match is None:
             raise SchemaError(
                 f"There is no relation {name!r}.{did_you_mean(str(name), self._relations)}"
@@ -292,7 +116,7 @@ class JoinGraph:
         return self._relations[match]
 
     def _column(self, relation: Relation, name: str) -> str:
-        match = _match(name, relation.columns)
+        match = find_name(name, relation.columns)
         if match is None:
             hint = did_you_mean(str(name), relation.columns)
             raise SchemaError(f"{relation.name} has no column {name!r}.{hint}")
@@ -321,9 +145,10 @@ class JoinGraph:
     ) -> Hypertree:
         """The junction hypertree of this graph: one bag a relation, or as you give it.
 
-        `bags` names each bag and lists relations (all their columns) and columns; `edges` connects them;
-        `mapping` says which bag each relation belongs to, where several could hold it. `empty` adds empty bags,
-        views of columns that one bag has together: `empty={"when_where": ["sales.day", "sales.store"]}`.
+        `bags` names each bag and lists relations (all their columns) and columns; `edges` connects
+        them; `mapping` says which bag each relation belongs to, where several could hold it.
+        `empty` adds empty bags, views of columns that one bag has together: `empty={"when_where":
+        ["sales.day", "sales.store"]}`.
         """
         from calitree.decompose import given_tree, join_tree
 
@@ -342,7 +167,7 @@ class JoinGraph:
 
     def calibrate(
         self,
-        measures: Mapping[str, str | Measure] | None = None,
+        measures: Mapping[str, MeasureLike] | None = None,
         group_by: Sequence[str] = (),
         where: str | None = None,
         *,
@@ -352,8 +177,8 @@ class JoinGraph:
     ) -> WideTable:
         """Pass all messages of the pivot query in both directions and keep them.
 
-        `measures` defaults to `{"n": "count(*)"}`. `memory_limit` bounds what delta queries may keep
-        beside the pivot's own messages, in bytes.
+        `measures` defaults to `{"n": "count(*)"}`. `memory_limit` bounds what delta queries may
+        keep beside the pivot's own messages, in bytes.
         """
         from calitree.calibrated import WideTable
         from calitree.hypertree import Hypertree

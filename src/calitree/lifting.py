@@ -1,7 +1,8 @@
 """Splitting an aggregate's argument by relation: monomials for sums, terms for extremes.
 
-`sum(a.x * (b.y - 1))` is Σ a.x·b.y - Σ a.x: two monomials, each a product of factors that one relation can
-compute by itself. What cannot be written so (`abs(a.x - b.y)`) is an error that says so.
+`sum(a.x * (b.y - a.w))` is Σ a.x·b.y - Σ a.x·a.w: two monomials, each a product of factors that one
+relation can compute by itself. What cannot be written so (`abs(a.x - b.y)`) is an error that says
+so.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from sqlglot import exp
 from calitree.annotation import Aggregate, Lift
 from calitree.errors import ExpressionError
 from calitree.expressions import expression_of
-from calitree.joingraph import Schema
 from calitree.nodes import (
     all_of,
     binary,
@@ -26,6 +26,7 @@ from calitree.nodes import (
     owners,
     when,
 )
+from calitree.schema import Schema
 from calitree.semiring import SUM_PRODUCT, Semiring
 from calitree.types import Kind
 
@@ -102,11 +103,15 @@ class Share:
     masks: list[exp.Expression] = field(default_factory=list)
 
     def lift(self, semiring: Semiring) -> exp.Expression | None:
-        """The lift's expression (NULL, thus zero, on masked rows), or None if it is `one` on every row."""
+        """The lift's expression (NULL, thus zero, on masked rows), or None if it is `one` on every
+        row.
+        """
         combine = exp.Mul if semiring == SUM_PRODUCT else exp.Add
         value: exp.Expression | None = None
         for each in self.values:
             value = each if value is None else binary(combine, value, each)
+        if len(self.values) == 1:
+            value = bare(self.values[0])
         if not self.masks:
             return value
         one = number(1 if semiring == SUM_PRODUCT else 0)
@@ -140,7 +145,7 @@ class Lifting:
         # A NULL factor is a zero lift already; other parts that may be NULL need a mask.
         for part in by_scarcity([p for text, p in guards.items() if text not in shown]):
             if self.nullable(part):
-                self._share(part, shares).masks.append(not_null(part))
+                self._share(part, shares).masks.append(not_null(bare(part)))
         return self.filtered(SUM_PRODUCT, shares, filters)
 
     def sum_of_terms(
@@ -194,6 +199,18 @@ class Lifting:
             if from_number and kind_of(node).is_number:
                 return self.nullable(node.this)
         return True
+
+
+def bare(node: exp.Expression) -> exp.Expression:
+    """A factor that stands alone, without the parentheses and 64 bits that arithmetic gave it.
+
+    Engines lift whole numbers to 64 bits in any case, and so `sum(x)` and `sum(x * y)` share x.
+    """
+    while isinstance(node, exp.Paren) or (
+        type(node) is exp.Cast and kind_of(node) is kind_of(node.this) is Kind.INTEGER
+    ):
+        node = node.this
+    return node.copy()
 
 
 def by_scarcity(nodes: Sequence[exp.Expression]) -> list[exp.Expression]:

@@ -1,10 +1,12 @@
 """Measures: SQL aggregates → sums of products of lifts, and a formula over them.
 
-An `Aggregate` is the sum of one product; a `Measure` is several of them and the formula (`final`) that makes the
-number a user asked for: `avg(x)` is Σx / Σ[x is not NULL]. Equal aggregates are shared between measures.
+An `Aggregate` is the sum of one product; a `Measure` is several of them and the formula (`final`)
+that makes the number a user asked for: `avg(x)` is Σx / Σ[x is not NULL]. Equal aggregates are
+shared between measures.
 
-NULLs: a row counts for `sum(e)` if e is not NULL. Beside Σe we carry the number of rows where it is not, and the
-sum is NULL where that is zero. If no row can be NULL that number is COUNT, which is there anyway.
+NULLs: a row counts for `sum(e)` if e is not NULL. Beside Σe we carry the number of rows where it is
+not, and the sum is NULL where that is zero. If no row can be NULL that number is COUNT, which is
+there anyway.
 """
 
 from __future__ import annotations
@@ -19,8 +21,7 @@ from calitree.annotation import Aggregate, Lift
 from calitree.engines import stored_parts
 from calitree.errors import ExpressionError, did_you_mean
 from calitree.expressions import Expression, Resolved, conjuncts, parse_node, typed
-from calitree.joingraph import Schema
-from calitree.lifting import Lifting, Monomial, monomials, terms
+from calitree.lifting import Lifting, Monomial, bare, monomials, terms
 from calitree.nodes import (
     binary,
     cast,
@@ -35,6 +36,7 @@ from calitree.nodes import (
     when,
     wider,
 )
+from calitree.schema import Schema
 from calitree.semiring import MAX, MIN, Semiring
 from calitree.types import Kind
 
@@ -71,8 +73,8 @@ def aggregate(
 ) -> Custom:
     """A measure over a semiring of your own, to be given where SQL text is.
 
-    `lifts` gives, for each relation that has one, an SQL expression a component; `final` is a formula over
-    the component names (needed where there are several).
+    `lifts` gives, for each relation that has one, an SQL expression a component; `final` is a
+    formula over the component names (needed where there are several).
 
     >>> from calitree import semiring
     >>> mean = aggregate(semiring.AVG, {"sales": {"n": "1", "s": "price"}}, final="s / n")
@@ -284,11 +286,12 @@ class _Compiler:
     def centred(self, node: exp.Expression) -> exp.Expression:
         """x - c with c near the mean of x, so that Σ(x-c)² - (Σ(x-c))²/n does not cancel.
 
-        Spread does not depend on c. Where x is a sum of columns of several relations each gets its own c;
-        a product across relations is left as it is.
+        Spread does not depend on c. Where x is a sum of columns of several relations each gets its
+        own c; a product across relations is left as it is.
         """
         relation = self.lifting.owner(node)
         if relation is not None:
+            node = bare(node)
             return binary(exp.Sub, cast(node, Kind.FLOAT), number(self.center(relation, node)))
         if isinstance(node, exp.Paren):
             return self.centred(node.this)
@@ -296,28 +299,19 @@ class _Compiler:
             return binary(type(node), self.centred(node.left), self.centred(node.right))
         return node
 
-    def spreads(self, nodes: Nodes, filters: Nodes) -> tuple[exp.Expression, list[Nodes]]:
-        """n, and the matrix of Σ(x-x̄)(y-ȳ) over the rows where no argument is NULL."""
-        centred = [self.centred(each) for each in nodes]
+    def spread(self, i: int, j: int, nodes: Nodes, filters: Nodes) -> exp.Expression:
+        """Σ(x-x̄)(y-ȳ) for two of the arguments, over the rows where no argument is NULL."""
+        x, y = self.centred(nodes[i]), self.centred(nodes[j])
+        sums = [cast(self.total(each, nodes, filters), Kind.FLOAT) for each in (x, y)]
+        square = cast(self.total(binary(exp.Mul, x, y), nodes, filters), Kind.FLOAT)
         n = self.present(nodes, filters)
-        sums = [cast(self.total(x, nodes, filters), Kind.FLOAT) for x in centred]
-        matrix: list[Nodes] = []
-        for i, x in enumerate(centred):
-            matrix.append([])
-            for j, y in enumerate(centred):
-                square = cast(self.total(binary(exp.Mul, x, y), nodes, filters), Kind.FLOAT)
-                spread = binary(exp.Sub, square, ratio(binary(exp.Mul, sums[i], sums[j]), n))
-                if i == j:
-                    # What is left of equal values is rounding, a few units in the last place of the square.
-                    more = exp.GT(
-                        this=paren(spread.copy()), expression=binary(exp.Mul, number(1e-14), square)
-                    )
-                    spread = marked(
-                        exp.Case(ifs=[exp.If(this=more, true=spread)], default=number(0.0)),
-                        Kind.FLOAT,
-                    )
-                matrix[i].append(spread)
-        return n, matrix
+        spread = binary(exp.Sub, square, ratio(binary(exp.Mul, *sums), n))
+        if i != j:
+            return spread
+        # What is left of equal values is rounding, a few units in the last place of the square.
+        more = exp.GT(this=paren(spread.copy()), expression=binary(exp.Mul, number(1e-14), square))
+        case = exp.Case(ifs=[exp.If(this=more, true=spread)], default=number(0.0))
+        return marked(case, Kind.FLOAT)
 
 
 Rule = Callable[[_Compiler, Nodes, Nodes], exp.Expression]
@@ -360,8 +354,8 @@ def _per_row(total: exp.Expression, n: exp.Expression, sample: bool) -> exp.Expr
 
 def _spread(sample: bool, root: bool) -> Rule:
     def rule(compiler: _Compiler, nodes: Nodes, filters: Nodes) -> exp.Expression:
-        n, matrix = compiler.spreads(_numbers(nodes, "STDDEV" if root else "VARIANCE"), filters)
-        result = _per_row(matrix[0][0], n, sample)
+        spread = compiler.spread(0, 0, _numbers(nodes, "STDDEV" if root else "VARIANCE"), filters)
+        result = _per_row(spread, compiler.present(nodes, filters), sample)
         return marked(exp.Sqrt(this=result), Kind.FLOAT) if root else result
 
     return rule
@@ -369,16 +363,17 @@ def _spread(sample: bool, root: bool) -> Rule:
 
 def _covariance(sample: bool) -> Rule:
     def rule(compiler: _Compiler, nodes: Nodes, filters: Nodes) -> exp.Expression:
-        n, matrix = compiler.spreads(_numbers(nodes, "COVAR", 2), filters)
-        return _per_row(matrix[0][1], n, sample)
+        spread = compiler.spread(0, 1, _numbers(nodes, "COVAR", 2), filters)
+        return _per_row(spread, compiler.present(nodes, filters), sample)
 
     return rule
 
 
 def _correlation(compiler: _Compiler, nodes: Nodes, filters: Nodes) -> exp.Expression:
-    _, matrix = compiler.spreads(_numbers(nodes, "CORR", 2), filters)
-    roots = [marked(exp.Sqrt(this=matrix[i][i]), Kind.FLOAT) for i in (0, 1)]
-    return ratio(matrix[0][1], binary(exp.Mul, *roots))
+    _numbers(nodes, "CORR", 2)
+    both, *own = (compiler.spread(i, j, nodes, filters) for i, j in ((0, 1), (0, 0), (1, 1)))
+    roots = [marked(exp.Sqrt(this=each), Kind.FLOAT) for each in own]
+    return ratio(both, binary(exp.Mul, *roots))
 
 
 def _extreme(semiring: Semiring, only: Kind | None = None) -> Rule:
@@ -424,7 +419,19 @@ _RULES: dict[type[exp.Expression], Rule] = {
     exp.Corr: _correlation,
 }
 
-AGGREGATE_NAMES = (
-    "count sum avg min max var_samp var_pop stddev_samp stddev_pop covar_samp covar_pop corr"
-    " bool_or bool_and"
-).split()
+AGGREGATE_NAMES = [
+    "count",
+    "sum",
+    "avg",
+    "min",
+    "max",
+    "var_samp",
+    "var_pop",
+    "stddev_samp",
+    "stddev_pop",
+    "covar_samp",
+    "covar_pop",
+    "corr",
+    "bool_or",
+    "bool_and",
+]

@@ -22,11 +22,11 @@ from calitree.engines import (
     Stored,
     Table,
 )
-from calitree.joingraph import Schema
 from calitree.message import Message, MessageKey
 from calitree.placement import Placement
 from calitree.plan import Absorb, Measured, Send, Step
 from calitree.planner import needed
+from calitree.schema import Schema
 from calitree.store import Store
 
 

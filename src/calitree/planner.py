@@ -11,10 +11,10 @@ from __future__ import annotations
 from calitree.annotation import Aggregate, Annotation, Exclude, GroupBy, Lift, Select, SumOut
 from calitree.cost import Cost
 from calitree.hypertree import Bag, Edge, Hypertree
-from calitree.joingraph import Schema
 from calitree.message import Message, MessageKey
 from calitree.placement import Placement
 from calitree.plan import Absorb, Plan, Send, Step
+from calitree.schema import Schema
 from calitree.store import Store
 
 

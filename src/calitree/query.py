@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from calitree.annotation import Aggregate
 from calitree.errors import QueryError, did_you_mean
 from calitree.expressions import Expression, parse_predicate
-from calitree.joingraph import Schema
 from calitree.measures import Center, Custom, Measure, measure_of
+from calitree.schema import Schema
 
 MeasureLike = str | Measure | Custom
 Measures = Sequence[str] | Mapping[str, MeasureLike]
@@ -19,8 +19,8 @@ Measures = Sequence[str] | Mapping[str, MeasureLike]
 class Query:
     """SELECT group_by, measures FROM relations WHERE where GROUP BY group_by.
 
-    `group_by` pairs each column as written with its attribute; `where` is a conjunction; `relations` are
-    those that are joined.
+    `group_by` pairs each column as written with its attribute; `where` is a conjunction;
+    `relations` are those that are joined.
     """
 
     group_by: tuple[tuple[str, str], ...]

@@ -1,7 +1,7 @@
 """What calitree needs to know of a column's type: its kind, and which kinds may meet.
 
-The engines have types of their own (Arrow's, Spark's); the core only asks whether two columns can be
-joined or compared, and whether a column can be summed.
+The engines have types of their own (Arrow's, Spark's); the core only asks whether two columns can
+be joined or compared, and whether a column can be summed.
 """
 
 from __future__ import annotations

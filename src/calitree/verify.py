@@ -18,9 +18,9 @@ from sqlglot import exp
 
 from calitree.engines import Engine, Table
 from calitree.errors import EngineError
-from calitree.joingraph import Schema
 from calitree.query import Query
 from calitree.result import Result
+from calitree.schema import Schema
 from calitree.types import Kind
 
 if TYPE_CHECKING:

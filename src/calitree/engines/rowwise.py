@@ -137,6 +137,7 @@ def lower(text: str) -> str:
 
 
 def upper(text: str) -> str:
+    text = text.replace("ß", "ẞ")
     return "".join(char.upper() if len(char.upper()) == 1 else char for char in text)
 
 

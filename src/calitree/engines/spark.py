@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -42,6 +43,7 @@ from calitree.engines.spark_table import (
 from calitree.engines.spark_zone import UTC
 from calitree.errors import EngineError
 from calitree.sources import arrow_table
+from calitree.types import Kind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -174,6 +176,9 @@ class SparkEngine:
         held = arrow_for_spark(label, given)
         frame = self.local_frame(held)
         fields = fields_of(label, given.column_names, frame.schema)
+        for name, dtype in zip(given.schema.names, given.schema.types, strict=True):
+            if pa.types.is_uint64(dtype):  # a decimal only to Spark, which has no such integer
+                fields[name] = replace(fields[name], kind=Kind.INTEGER)
         present = (n for n, c in zip(fields, held.columns, strict=True) if c.null_count == 0)
         return SparkTable(self, label, fields, frame=frame, held=held, null_free=frozenset(present))
 

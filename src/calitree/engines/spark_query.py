@@ -143,13 +143,13 @@ class _Build:
             for part, (text, made) in zip(column.parts, self.column(column), strict=True):
                 self.add(part, replace(made, exact=made.exact and exact), text, select)
         listed = ", ".join(f"{text} AS {name}" for name, text in select.items())
-        text = f"{self.hint()}{listed or 'TRUE AS c0'} FROM {self.joins()}{where}"
-        if not self.output.columns:
-            text = f"SELECT DISTINCT {text}" if keep else f"SELECT {text} LIMIT 1"
-        elif keep:
-            text = f"SELECT {text} GROUP BY {', '.join(keep)}"
-        else:  # SQL would give a row even where no row was joined
-            text = f"SELECT {text} HAVING COUNT(*) > 0"
+        text = f"SELECT {self.hint()}{listed or 'TRUE AS c0'} FROM {self.joins()}{where}"
+        if keep:
+            text += f" GROUP BY {', '.join(keep)}"
+        elif self.output.columns:  # or there would be a row even where no row was joined
+            text += " HAVING COUNT(*) > 0"
+        else:
+            text += " LIMIT 1"
         # Spark would put the value of a setting there, even inside quotes.
         self.result.text = text.replace("${", "\\u0024{")
         return self.result
@@ -200,7 +200,7 @@ class _Build:
             node = self.located(condition, able[0] if able else None)
             text, writer = self.fitted(lambda writer, node=node: writer.plain(node))  # type: ignore[misc]
             exact = exact and writer.exact
-            texts.append(f"({text})")
+            texts.append("FALSE" if isinstance(node, exp.Null) else f"({text})")
         return exact, f" WHERE {' AND '.join(texts)}" if texts else ""
 
     def located(self, expression: Expression, place: Place | None) -> exp.Expression:
@@ -260,11 +260,13 @@ class _Build:
             kind = Kind.DECIMAL if scale else Kind.INTEGER
             return text, Field("", writer.width, kind, scale, number.bound, coded=True)
         text = writer.plain(node)
-        kinds = [self.fields[each.name].kind for each in node.find_all(exp.Column)]
-        kind = kind_of(node) if kind_of(node) is not Kind.OTHER else next(iter(kinds), Kind.OTHER)
         if plus == "any":
             return f"{function}({text})", Field("", "BOOLEAN", Kind.BOOLEAN)
-        if plus == "sum" or kind.is_number or Kind.FLOAT in kinds:
+        kind = kind_of(node)
+        if kind is Kind.OTHER:  # a product; no kind but numbers mixes with another
+            kinds = [self.fields[each.name].kind for each in node.find_all(exp.Column)]
+            kind = Kind.FLOAT if Kind.FLOAT in kinds else next(iter(kinds), kind)
+        if plus == "sum" or kind.is_number:
             return f"{function}(CAST({text} AS DOUBLE))", Field("", DOUBLE, Kind.FLOAT)
         return f"{function}({text})", Field("", "", kind)
 

@@ -57,7 +57,9 @@ def _read_files(session: SparkSession, files: list[str]) -> DataFrame:
     return frame if "://" in files[0] else _without_zones(reader, frame, paths, files[0], tab)
 
 
-def _without_zones(reader: Any, frame: DataFrame, paths: list[str], file: str, tab: bool) -> DataFrame:
+def _without_zones(
+    reader: Any, frame: DataFrame, paths: list[str], file: str, tab: bool
+) -> DataFrame:
     """Timestamps that say no time zone have none; Spark would take them for the session's."""
     from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
 

@@ -99,6 +99,11 @@ def _like(node: exp.Expression) -> str:
     return f"{_sql(node.this)} {operator} {_quoted(pattern)}"
 
 
+def _upper(node: exp.Expression) -> str:
+    """One letter for one, as elsewhere; Spark would make two of the German ß."""
+    return f"UPPER(REPLACE({_sql(node.this)}, 'ß', 'ẞ'))"
+
+
 def _trim(node: exp.Expression) -> str:
     return f"TRIM(BOTH {_quoted(SPACES)} FROM {_sql(node.this)})"
 
@@ -208,6 +213,7 @@ _RULES: dict[type[exp.Expression], Callable[[exp.Expression], str | None]] = {
     exp.Ln: _ln,
     exp.Like: _like,
     exp.ILike: _like,
+    exp.Upper: _upper,
     exp.Trim: _trim,
     exp.TimestampTrunc: _truncated,
     exp.If: _branch,

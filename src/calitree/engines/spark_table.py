@@ -136,15 +136,16 @@ def _scaled(value: Any, field: Field) -> int:
 
 def fields_of(label: str, names: Sequence[str], schema: StructType) -> dict[str, Field]:
     """The columns of a relation, in order. Spark must be able to tell them apart."""
-    folded: dict[str, str] = {}
+    seen: dict[str, str] = {}
     for name in names:
-        other = folded.setdefault(name.lower(), name)
-        if folded[name.lower()] is not name:
+        other = seen.get(name.lower())
+        if other is not None:
             how = "twice" if other == name else f"also as {other!r}"
             raise SchemaError(
                 f"{label} has the column {name!r} {how}, and Spark does not tell upper from lower "
                 "case. Rename one of them."
             )
+        seen[name.lower()] = name
     fields = {}
     for index, (name, each) in enumerate(zip(names, schema, strict=True)):
         fields[name] = _field(f"c{index}", each.dataType)

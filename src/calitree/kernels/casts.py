@@ -35,6 +35,8 @@ def null_of(kind: Kind) -> pa.Scalar:
 def cast(datum: Datum, kind: Kind) -> Datum:
     """CAST: what cannot be converted is an error that shows the first such value."""
     result = try_cast(datum, kind)
+    if isinstance(datum, pa.Array) and result.null_count == datum.null_count:
+        return result
     lost = pc.and_(pc.is_valid(datum), pc.is_null(result))
     if isinstance(lost, pa.Scalar):
         first = datum if lost.as_py() else None

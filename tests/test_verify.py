@@ -1,0 +1,96 @@
+"""`verify` finds what is wrong, and the demo tells it by its exit status."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+import calitree as ct
+from calitree import demo
+from calitree.cli import app
+from calitree.engines.local import values
+from calitree.verify import compare
+from tests.test_joingraph import nations
+
+
+@pytest.mark.parametrize("engine", ["reference", "local"])
+def test_right_answers_agree(engine: str) -> None:
+    checked = (
+        nations(engine)
+        .calibrate({"n": "count(*)", "s": "sum(price)", "m": "max(n2.name)"})
+        .verify()
+    )
+    assert checked.ok and checked
+    assert len(checked.checks) > 10
+    assert str(checked).count("agrees") == len(checked.checks)
+
+
+def spoil(wide: ct.WideTable, source: str) -> None:
+    """Make the numbers of the messages that a bag sent wrong."""
+    for message in wide._store.pinned:
+        if message.key.source == source:
+            table: Any = message.table
+            for name, old in list(table.values.items()):
+                table.values[name] = values.Value(old.data * 2, old.valid, old.scale)
+
+
+def test_a_wrong_message_is_found() -> None:
+    wide = nations().calibrate()
+    spoil(wide, "orders")
+    checked = wide.verify()
+    assert not checked.ok and not checked
+    assert "in the join" in str(checked)
+
+
+def test_compare_sees_every_kind_of_difference() -> None:
+    def table(**columns: Any) -> Any:
+        import pyarrow as pa
+
+        return pa.table(columns)
+
+    same = table(k=[1, None], v=[1.0, 2.0])
+    assert compare(same, table(k=[None, 1], v=[2.0, 1.0 + 1e-13]), 1) == ""
+    assert "only in the join" in compare(table(k=[1], v=[1.0]), same, 1)
+    assert "only in ours" in compare(same, table(k=[1], v=[1.0]), 1)
+    assert "v is 2.0" in compare(same, table(k=[1, None], v=[1.0, 2.1]), 1)
+    assert "v is None" in compare(table(v=[None]), table(v=[0]), 0)
+    assert "2 times" in compare(table(k=[1, 1], v=[1, 1]), table(k=[1], v=[1]), 1)
+
+
+def test_the_demo_locally() -> None:
+    console = Console(width=140, record=True, quiet=True)
+    assert demo.run("local", console)
+    done = CliRunner().invoke(app, ["demo", "--engine", "local"])
+    assert done.exit_code == 0, done.output
+    assert "Every answer agrees" in done.output and "276,688" in done.output
+    assert done.output.count(" yes ") == len(demo.QUESTIONS) == 8
+
+
+def test_the_demo_fails_if_an_answer_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    calibrate = ct.JoinGraph.calibrate
+
+    def wrong(self: ct.JoinGraph, *args: Any, **kwargs: Any) -> ct.WideTable:
+        wide = calibrate(self, *args, **kwargs)
+        spoil(wide, "flights")
+        return wide
+
+    monkeypatch.setattr(ct.JoinGraph, "calibrate", wrong)
+    done = CliRunner().invoke(app, ["demo", "--engine", "local"])
+    assert done.exit_code == 1
+    assert "SOME ANSWERS DIFFER" in done.output
+
+
+def test_the_command_line_explains_itself() -> None:
+    runner = CliRunner()
+    assert "demo" in runner.invoke(app, ["--help"]).output
+    assert runner.invoke(app, ["--version"]).output == f"calitree {ct.__version__}\n"
+    assert runner.invoke(app, ["nonsense"]).exit_code == 2
+
+
+@pytest.mark.spark
+def test_the_demo_on_spark(spark: Any) -> None:
+    console = Console(width=140, record=True, quiet=True)
+    assert demo.run(spark, console)
