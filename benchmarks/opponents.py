@@ -65,8 +65,12 @@ class SparkSql:
         return self.session.sql(sql).toArrow()
 
     def keep(self, name: str, sql: str) -> None:
-        # Not persisted: plans over persisted frames grow with every one of them.
-        self.session.sql(sql).localCheckpoint().createOrReplaceTempView(name)
+        from pyspark.sql.functions import broadcast
+
+        # Not persisted: plans over persisted frames grow with every one of them. Of a checkpoint
+        # Spark does not know the size, and would sort the sales to join it, so it is told.
+        kept = broadcast(self.session.sql(sql).localCheckpoint())
+        kept.createOrReplaceTempView(name)
 
 
 def spark_frames(

@@ -1,4 +1,7 @@
-"""What a run leaves behind: a file to be read by programs, a table to be read by people."""
+"""What a run leaves behind: a file to be read by programs, a table to be read by people.
+
+`python -m benchmarks.report FILE…` makes of such files the tables in RESULTS.md.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import importlib
 import json
 import os
 import platform
+import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -103,6 +107,27 @@ def show(name: str, race: Race, console: Console) -> None:
         console.print(f"[red]{wrong['name']}[/]: {wrong['between']} differ: {wrong['difference']}")
 
 
+def markdown(content: Mapping[str, Any]) -> str:
+    """The results of a file as a table for RESULTS.md, what was lost marked."""
+    lines = [
+        "| question | ours | against | theirs | ratio | bar |",
+        "| --- | ---: | --- | ---: | ---: | --- |",
+    ]
+    for result in content["results"]:
+        ratio = result["ratio"]
+        lost = ratio is not None and ratio < 1
+        cells = (
+            result["name"],
+            _shown_seconds(result),
+            result["against"] or "",
+            duration(result["against_seconds"]),
+            "" if ratio is None else f"**{ratio:.2f}**" if lost else f"{ratio:,.2f}",
+            ", ".join(_bars(result["bars"], "")),
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def _shown_seconds(result: Mapping[str, Any]) -> str:
     """The time, or of what has none the field that its bar is about."""
     if result["seconds"] is not None:
@@ -110,14 +135,15 @@ def _shown_seconds(result: Mapping[str, Any]) -> str:
     return ", ".join(f"{result[bar['field']]:.3g}" for bar in result["bars"])
 
 
-def _bars(bars: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+def _bars(bars: Iterable[Mapping[str, Any]], colour: str = "yellow") -> Iterable[str]:
     for bar in bars:
         sign, limit = ("≥", bar["at_least"]) if "at_least" in bar else ("≤", bar["at_most"])
         if bar["field"] == "seconds":
             text = f"{sign} {duration(limit)}"
         else:
             text = f"{sign} {round(limit, 2):,g}×"
-        yield f"{text} {'met' if bar['met'] else '[yellow]not met[/]'}"
+        missed = f"[{colour}]not met[/]" if colour else "not met"
+        yield f"{text} {'met' if bar['met'] else missed}"
 
 
 def duration(seconds: float | None) -> str:
@@ -132,3 +158,8 @@ def duration(seconds: float | None) -> str:
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds / 1e-6:.3g} µs"
+
+
+if __name__ == "__main__":
+    for file in sys.argv[1:]:
+        print(f"{markdown(json.loads(Path(file).read_text()))}\n")

@@ -19,7 +19,8 @@ from sqlglot import exp
 from calitree.engines.rowwise import evaluate_row
 from calitree.errors import ExpressionError
 from calitree.evaluate import compile, evaluate
-from calitree.expressions import Resolved, parse
+from calitree.expressions import parse
+from calitree.normalise import Resolved
 from calitree.types import kind_of_arrow
 from expression_cases import COLUMNS, INF, NAN, SCHEMA, TEXTS, differences, expression, table
 

@@ -29,7 +29,8 @@ from calitree.engines import (
     engine_of,
 )
 from calitree.errors import ExpressionError
-from calitree.expressions import Expression, Resolved, parse
+from calitree.expressions import Expression, parse
+from calitree.normalise import Resolved
 from calitree.semiring import Semiring
 from calitree.types import kind_of_arrow
 from tests.scale import examples

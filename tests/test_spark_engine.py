@@ -19,7 +19,8 @@ from calitree.engines import Column, Contraction, Factor, Input, Lifted, Output,
 from calitree.engines.reference import ReferenceEngine
 from calitree.engines.rowwise import evaluate_row
 from calitree.errors import EngineError, SchemaError
-from calitree.expressions import Expression, Resolved, parse, parse_predicate
+from calitree.expressions import Expression, parse, parse_predicate
+from calitree.normalise import Resolved
 from calitree.semiring import AVG, BOOL, MAX, MIN, SUM_PRODUCT, Semiring, gram
 from calitree.types import Kind
 from tests import expression_cases
@@ -138,7 +139,12 @@ def test_null_keys_never_match(engine: SparkEngine, sales: Any, stores: Any) -> 
 
 def test_null_is_a_group(engine: SparkEngine, sales: Any) -> None:
     bag = Bag(of(sales))
-    assert answer(engine, bag, bag.output("item", n=[])) == [(None, 1), ("a", 2), ("b", 1), ("c", 1)]
+    assert answer(engine, bag, bag.output("item", n=[])) == [
+        (None, 1),
+        ("a", 2),
+        ("b", 1),
+        ("c", 1),
+    ]
 
 
 def test_a_null_lift_counts_as_zero(engine: SparkEngine, sales: Any) -> None:
@@ -373,7 +379,7 @@ def test_decimals_stay_exact(engine: SparkEngine) -> None:
     inner = Bag(of(line))
     (message,) = inner.run(engine, inner.output("k", c=[inner.lift(0, "p * (1 - d)")]))
     expected = {1: prices[0] * (1 - discounts[0]) + prices[1] * (1 - discounts[1]), 2: Decimal(0)}
-    assert rows(engine, message) == [(k, value) for k, value in expected.items()]
+    assert rows(engine, message) == list(expected.items())
     assert message.kinds["c"] is Kind.DECIMAL
     assert message.exact
     weights = engine.load("w", {"k": [1, 1], "w": [Decimal("0.5"), Decimal("1000000")]})
@@ -403,7 +409,10 @@ def test_sums_grow_instead_of_wrapping(spark: SparkSession, engine: SparkEngine,
         assert wide.exact
         assert rows(engine, square_sum) == [(1, 2 * big**2), (2, big**2)]
         assert square_sum.exact
-        assert rows(engine, cube) == [(1, pytest.approx(2.0 * big**3)), (2, pytest.approx(-(2.0**186)))]
+        assert rows(engine, cube) == [
+            (1, pytest.approx(2.0 * big**3)),
+            (2, pytest.approx(-(2.0**186))),
+        ]
         assert not cube.exact
         assert cube.kinds["c"] is Kind.FLOAT
         assert rows(engine, total) == [(big, 3)]
@@ -564,7 +573,9 @@ def test_types_that_spark_lacks(engine: SparkEngine) -> None:
                 "words": pa.array(["x", None], pa.string_view()),
                 "coded": pa.array(["x", None]).dictionary_encode(),
                 "local": pa.array([datetime(2020, 3, 8, 2, 30), None], pa.timestamp("ns")),
-                "there": pa.array([datetime(2020, 3, 8), None], pa.timestamp("ms", "Europe/Zurich")),
+                "there": pa.array(
+                    [datetime(2020, 3, 8), None], pa.timestamp("ms", "Europe/Zurich")
+                ),
             }
         ),
     )
@@ -682,7 +693,8 @@ def test_agrees_with_the_reference(engine: SparkEngine) -> None:
     for each in (ReferenceEngine(), engine):
         inner = Bag(of(each.load("right", right)))
         (message,) = inner.run(
-            each, inner.output("b", "c", n=[], y=[inner.lift(0, "y")], m=(MIN, [inner.lift(0, "y")]))
+            each,
+            inner.output("b", "c", n=[], y=[inner.lift(0, "y")], m=(MIN, [inner.lift(0, "y")])),
         )
         bag = Bag(of(each.load("left", left)), Input(message, {"b": "b", "c": "c"}))
         output = bag.output(
@@ -708,7 +720,7 @@ def test_errors_say_what_was_computed(engine: SparkEngine, sales: Any) -> None:
         bag.run(engine, output)
     with pytest.raises(EngineError, match=r"could not run 'SELECT nope': \[UNRESOLVED"):
         engine.query("SELECT nope", {})
-    with pytest.raises(EngineError, match="no column 'pricee'. Did you mean price"):
+    with pytest.raises(EngineError, match=r"no column 'pricee'\. Did you mean price"):
         engine.contract(
             Contraction((Input(sales, {"p": "pricee"}),), (Output((0,), (), ("p",), ()),))
         )

@@ -12,6 +12,7 @@ wide.query(group_by=["stores.city"], where="sales.day >= '2024-01-01'").pandas()
 
 from calitree import semiring
 from calitree.calibrated import WideTable
+from calitree.custom import aggregate
 from calitree.errors import (
     CalitreeError,
     EngineError,
@@ -22,7 +23,6 @@ from calitree.errors import (
 )
 from calitree.hypertree import Bag, Hypertree
 from calitree.joingraph import JoinGraph
-from calitree.measures import aggregate
 from calitree.plan import Plan
 from calitree.result import Result
 from calitree.semiring import Semiring

@@ -193,7 +193,7 @@ class WideTable:
         rows = sum(self.schema.relations[r].table.rows for r in self.tree.bag(bag).relations)
         return rows, bag
 
-    def _center(self, relation: str, node: exp.Expression) -> float:
+    def _center(self, relation: str, node: exp.Expr) -> float:
         """The mean of an expression over its own relation, to two digits: all that centring needs.
 
         Integers are centred by an integer, which keeps their sums exact.

@@ -71,8 +71,8 @@ def _describe_cycle(attributes: Mapping[str, frozenset[str]]) -> str:
             walks.append(nx.shortest_path(rest, relation, attribute))
     walk = min(walks, key=len)
     return (
-        f"The join graph is cyclic: {' — '.join([*walk, walk[0]])}. Leave one of these joins out, or add a relation "
-        "a second time under another name where two different rows are meant."
+        f"The join graph is cyclic: {' — '.join([*walk, walk[0]])}. Leave one of these joins out, "
+        "or add a relation a second time under another name where two different rows are meant."
     )
 
 

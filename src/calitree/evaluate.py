@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from calitree.errors import ExpressionError
-from calitree.expressions import CASTS
 from calitree.kernels import compare, functions, numbers
 from calitree.kernels.casts import cast, null_of, try_cast
 from calitree.kernels.rows import Columns, Rows, Run, choice, otherwise
@@ -34,15 +33,16 @@ from calitree.kernels.values import (
 )
 from calitree.nodes import display
 from calitree.nodes import kind_of as node_kind
+from calitree.normalise import CASTS
 from calitree.types import Kind
 
 
-def evaluate(node: exp.Expression, columns: Columns, length: int) -> pa.Array:
+def evaluate(node: exp.Expr, columns: Columns, length: int) -> pa.Array:
     """The value of `node` for each of `length` rows; `columns` are named by attribute."""
     return compile(node)(columns, length)
 
 
-def compile(node: exp.Expression) -> Callable[[Columns, int], pa.Array]:
+def compile(node: exp.Expr) -> Callable[[Columns, int], pa.Array]:
     """`evaluate` for a node that will be run often."""
     run = _compiled(node)
 
@@ -63,7 +63,7 @@ def compile(node: exp.Expression) -> Callable[[Columns, int], pa.Array]:
     return evaluated
 
 
-def _compiled(node: exp.Expression) -> Run:
+def _compiled(node: exp.Expr) -> Run:
     if isinstance(node, exp.Paren):
         return _compiled(node.this)
     form = _FORMS.get(type(node))
@@ -89,7 +89,7 @@ def _once(run: Run) -> Run:
     return cached
 
 
-def _operands(node: exp.Expression) -> list[exp.Expression]:
+def _operands(node: exp.Expr) -> list[exp.Expr]:
     """The operands of a strict node; a pattern or a date part is an option of its kernel."""
     if isinstance(node, exp.Extract):
         return [node.expression]
@@ -106,7 +106,7 @@ def _strict(kernel: Callable[..., Datum], operands: Sequence[Run]) -> Run:
     return run
 
 
-def _literal(node: exp.Expression) -> Run:
+def _literal(node: exp.Expr) -> Run:
     text = node.name
     if node.args.get("is_string"):
         value = constant(text)
@@ -117,7 +117,7 @@ def _literal(node: exp.Expression) -> Run:
     return lambda rows: value
 
 
-def _is(node: exp.Expression) -> Run:
+def _is(node: exp.Expr) -> Run:
     inner = _compiled(node.this)
     if isinstance(node.expression, exp.Null):
         return lambda rows: compare.missing(inner(rows))
@@ -125,30 +125,30 @@ def _is(node: exp.Expression) -> Run:
     return lambda rows: test(inner(rows))
 
 
-def _in(node: exp.Expression) -> Run:
+def _in(node: exp.Expr) -> Run:
     needle, items = _compiled(node.this), [_compiled(item) for item in node.expressions]
     return lambda rows: compare.is_in(needle(rows), [item(rows) for item in items])
 
 
-def _lenient(kernel: Callable[[Datum, Datum], Datum]) -> Callable[[exp.Expression], Run]:
+def _lenient(kernel: Callable[[Datum, Datum], Datum]) -> Callable[[exp.Expr], Run]:
     """A binary operator that looks at NULLs itself."""
 
-    def form(node: exp.Expression) -> Run:
+    def form(node: exp.Expr) -> Run:
         left, right = _compiled(node.this), _compiled(node.expression)
         return lambda rows: kernel(left(rows), right(rows))
 
     return form
 
 
-def _of_all(kernel: Callable[[Sequence[Datum]], Datum]) -> Callable[[exp.Expression], Run]:
-    def form(node: exp.Expression) -> Run:
+def _of_all(kernel: Callable[[Sequence[Datum]], Datum]) -> Callable[[exp.Expr], Run]:
+    def form(node: exp.Expr) -> Run:
         runs = [_compiled(each) for each in (node.this, *node.expressions)]
         return lambda rows: kernel([run(rows) for run in runs])
 
     return form
 
 
-def _case(node: exp.Expression) -> Run:
+def _case(node: exp.Expr) -> Run:
     subject, default = node.args.get("this"), node.args.get("default")
     result: Run = _compiled(default) if default is not None else lambda rows: NULL
     safe = default is None or _cannot_fail(default)
@@ -162,7 +162,7 @@ def _case(node: exp.Expression) -> Run:
     return result
 
 
-def _coalesce(node: exp.Expression) -> Run:
+def _coalesce(node: exp.Expr) -> Run:
     first, *others = (node.this, *node.expressions)
     result = _compiled(others[-1]) if others else _compiled(first)
     safe = all(map(_cannot_fail, others))
@@ -171,7 +171,7 @@ def _coalesce(node: exp.Expression) -> Run:
     return result
 
 
-def _cannot_fail(node: exp.Expression) -> bool:
+def _cannot_fail(node: exp.Expr) -> bool:
     """Whether computing a node on rows that do not need it can neither raise nor change its type.
 
     Sums and products of integers or decimals can: an overflow turns the whole column into floats.
@@ -187,42 +187,42 @@ def _cannot_fail(node: exp.Expression) -> bool:
     return True
 
 
-def _kind(node: exp.Expression) -> Kind:
+def _kind(node: exp.Expr) -> Kind:
     if isinstance(node, exp.Predicate | exp.Connector | exp.Not):
         return Kind.BOOLEAN
     return _kind(node.this) if isinstance(node, exp.Paren) else node_kind(node)
 
 
-def _target(node: exp.Expression) -> Kind:
+def _target(node: exp.Expr) -> Kind:
     kind = CASTS.get(node.args["to"].this)
     if kind is None:
         raise ExpressionError(f"{node.sql()} cannot be evaluated.")
     return kind
 
 
-def _cast(node: exp.Expression) -> Callable[[Datum], Datum]:
+def _cast(node: exp.Expr) -> Callable[[Datum], Datum]:
     kind, convert = _target(node), try_cast if isinstance(node, exp.TryCast) else cast
     return lambda datum: convert(datum, kind)
 
 
-def _round(node: exp.Expression) -> Callable[[Datum], Datum]:
+def _round(node: exp.Expr) -> Callable[[Datum], Datum]:
     decimals = node.args.get("decimals")
     digits = int(decimals.name) if decimals is not None else 0
     return lambda datum: numbers.round_half_away(datum, digits)
 
 
-def _substring(node: exp.Expression) -> Callable[[Datum], Datum]:
+def _substring(node: exp.Expr) -> Callable[[Datum], Datum]:
     start, length = (node.args.get(key) for key in ("start", "length"))
     first = int(start.name) if start is not None else 1
     count = int(length.name) if length is not None else None
     return lambda datum: functions.substring(datum, first, count)
 
 
-def _plain(kernel: Callable[..., Datum]) -> Callable[[exp.Expression], Callable[..., Datum]]:
+def _plain(kernel: Callable[..., Datum]) -> Callable[[exp.Expr], Callable[..., Datum]]:
     return lambda node: kernel
 
 
-_STRICT: dict[type[exp.Expression], Callable[[exp.Expression], Callable[..., Datum]]] = {
+_STRICT: dict[type[exp.Expr], Callable[[exp.Expr], Callable[..., Datum]]] = {
     exp.Add: _plain(numbers.add),
     exp.Sub: _plain(numbers.subtract),
     exp.Mul: _plain(numbers.multiply),
@@ -258,7 +258,7 @@ _STRICT: dict[type[exp.Expression], Callable[[exp.Expression], Callable[..., Dat
     exp.TryCast: _cast,
 }
 
-_FORMS: dict[type[exp.Expression], Callable[[exp.Expression], Run]] = {
+_FORMS: dict[type[exp.Expr], Callable[[exp.Expr], Run]] = {
     exp.Column: lambda node: lambda rows: rows.column(node.name),
     exp.Literal: _literal,
     exp.Boolean: lambda node: lambda rows: pa.scalar(bool(node.this)),

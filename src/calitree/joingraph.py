@@ -100,8 +100,9 @@ class JoinGraph:
             seen = classes.setdefault(_root(parent, (relation, column)), {})
             if relation in seen:
                 raise SchemaError(
-                    f"{join} would make {relation}.{seen[relation]} and {relation}.{column} equal. If that is "
-                    f"not meant, add {join.left} or {join.right} a second time under another name and join that."
+                    f"{join} would make {relation}.{seen[relation]} and {relation}.{column} equal. "
+                    f"If that is not meant, add {join.left} or {join.right} a second time under another "
+                    "name and join that."
                 )
             seen[relation] = column
         self._parent = parent

@@ -35,8 +35,8 @@ from calitree.types import Kind
 class Monomial:
     """Π coefficients × Π factors; each factor is computed from one relation."""
 
-    coefficients: tuple[exp.Expression, ...] = ()
-    factors: tuple[exp.Expression, ...] = ()
+    coefficients: tuple[exp.Expr, ...] = ()
+    factors: tuple[exp.Expr, ...] = ()
 
     def __mul__(self, other: Monomial) -> Monomial:
         return Monomial(self.coefficients + other.coefficients, self.factors + other.factors)
@@ -45,7 +45,7 @@ class Monomial:
         return Monomial((number(-1), *self.coefficients), self.factors)
 
 
-def monomials(node: exp.Expression) -> list[Monomial]:
+def monomials(node: exp.Expr) -> list[Monomial]:
     """Expand to a sum of products of single-relation factors."""
     found = owners(node)
     if found is None:
@@ -71,7 +71,7 @@ def monomials(node: exp.Expression) -> list[Monomial]:
     raise _mixed(node)
 
 
-def terms(node: exp.Expression, minus: bool = False) -> list[exp.Expression]:
+def terms(node: exp.Expr, minus: bool = False) -> list[exp.Expr]:
     """Split a sum into single-relation terms: (min, +) and (max, +) lift each by itself."""
     if owners(node) != frozenset():
         return [marked(exp.Neg(this=exp.Paren(this=node)), kind_of(node)) if minus else node]
@@ -87,7 +87,7 @@ def terms(node: exp.Expression, minus: bool = False) -> list[exp.Expression]:
     )
 
 
-def _mixed(node: exp.Expression) -> ExpressionError:
+def _mixed(node: exp.Expr) -> ExpressionError:
     used = sorted({r for c in node.find_all(exp.Column) for r in c.meta["owners"]})
     return ExpressionError(
         f"{display(node)} mixes columns of {' and '.join(used)} other than by +, -, * and division by one "
@@ -99,15 +99,15 @@ def _mixed(node: exp.Expression) -> ExpressionError:
 class Share:
     """One relation's part in an aggregate: multiply `values` on the rows where all of `masks` hold."""
 
-    values: list[exp.Expression] = field(default_factory=list)
-    masks: list[exp.Expression] = field(default_factory=list)
+    values: list[exp.Expr] = field(default_factory=list)
+    masks: list[exp.Expr] = field(default_factory=list)
 
-    def lift(self, semiring: Semiring) -> exp.Expression | None:
+    def lift(self, semiring: Semiring) -> exp.Expr | None:
         """The lift's expression (NULL, thus zero, on masked rows), or None if it is `one` on every
         row.
         """
         combine = exp.Mul if semiring == SUM_PRODUCT else exp.Add
-        value: exp.Expression | None = None
+        value: exp.Expr | None = None
         for each in self.values:
             value = each if value is None else binary(combine, value, each)
         if len(self.values) == 1:
@@ -128,8 +128,8 @@ class Lifting:
     def product(
         self,
         monomial: Monomial,
-        present: Sequence[exp.Expression],
-        filters: Sequence[exp.Expression],
+        present: Sequence[exp.Expr],
+        filters: Sequence[exp.Expr],
     ) -> Aggregate:
         """Σ of a monomial over the rows where nothing in `present` is NULL and all `filters` hold."""
         shares: dict[str, Share] = {}
@@ -149,7 +149,7 @@ class Lifting:
         return self.filtered(SUM_PRODUCT, shares, filters)
 
     def sum_of_terms(
-        self, semiring: Semiring, parts: Sequence[exp.Expression], filters: Sequence[exp.Expression]
+        self, semiring: Semiring, parts: Sequence[exp.Expr], filters: Sequence[exp.Expr]
     ) -> Aggregate:
         """⊕ over the rows of the sum of single-relation terms, as (min, +) has it."""
         shares: dict[str, Share] = {}
@@ -158,7 +158,7 @@ class Lifting:
         return self.filtered(semiring, shares, filters)
 
     def filtered(
-        self, semiring: Semiring, shares: dict[str, Share], filters: Sequence[exp.Expression]
+        self, semiring: Semiring, shares: dict[str, Share], filters: Sequence[exp.Expr]
     ) -> Aggregate:
         for condition in by_scarcity(filters):
             self._share(condition, shares).masks.append(condition)
@@ -169,7 +169,7 @@ class Lifting:
                 lifts.add(Lift(relation, semiring, (expression_of(node),)))
         return Aggregate(semiring, frozenset(lifts))
 
-    def _share(self, node: exp.Expression, shares: dict[str, Share]) -> Share:
+    def _share(self, node: exp.Expr, shares: dict[str, Share]) -> Share:
         """The share of a relation that can compute `node`; one that takes part already if possible."""
         options = owners(node)
         if options == frozenset():
@@ -177,12 +177,12 @@ class Lifting:
         able = [each for each in (*shares, *self.among) if options is None or each in options]
         return shares.setdefault(able[0], Share())
 
-    def owner(self, node: exp.Expression) -> str | None:
+    def owner(self, node: exp.Expr) -> str | None:
         """The first relation that can compute `node` alone."""
         options = owners(node) or frozenset()
         return next((each for each in self.among if each in options), None)
 
-    def nullable(self, node: exp.Expression) -> bool:
+    def nullable(self, node: exp.Expr) -> bool:
         """Whether this can be NULL on some row. What is never NULL needs no count of its own."""
         if isinstance(node, exp.Column):
             attribute: Mapping[str, str] = dict(self.schema.attributes[node.name].columns)
@@ -201,7 +201,7 @@ class Lifting:
         return True
 
 
-def bare(node: exp.Expression) -> exp.Expression:
+def bare(node: exp.Expr) -> exp.Expr:
     """A factor that stands alone, without the parentheses and 64 bits that arithmetic gave it.
 
     Engines lift whole numbers to 64 bits in any case, and so `sum(x)` and `sum(x * y)` share x.
@@ -213,6 +213,6 @@ def bare(node: exp.Expression) -> exp.Expression:
     return node.copy()
 
 
-def by_scarcity(nodes: Sequence[exp.Expression]) -> list[exp.Expression]:
+def by_scarcity(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:
     """Those that only one relation can compute first, so that the others can join them there."""
     return sorted(nodes, key=lambda node: len(owners(node) or ()))

@@ -11,16 +11,14 @@ there anyway.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 
 from sqlglot import exp
 
-from calitree.annotation import Aggregate, Lift
-from calitree.engines import stored_parts
-from calitree.errors import ExpressionError, did_you_mean
-from calitree.expressions import Expression, Resolved, conjuncts, parse_node, typed
+from calitree.annotation import Aggregate
+from calitree.errors import ExpressionError
+from calitree.expressions import Expression, conjuncts, parse_node, typed
 from calitree.lifting import Lifting, Monomial, bare, monomials, terms
 from calitree.nodes import (
     binary,
@@ -34,7 +32,6 @@ from calitree.nodes import (
     paren,
     ratio,
     when,
-    wider,
 )
 from calitree.schema import Schema
 from calitree.semiring import MAX, MIN, Semiring
@@ -51,107 +48,21 @@ class Measure:
 
     text: str
     aggregates: tuple[Aggregate, ...]
-    final: exp.Expression = field(compare=False, repr=False)
-    plain: exp.Expression | None = field(compare=False, repr=False)
+    final: exp.Expr = field(compare=False, repr=False)
+    plain: exp.Expr | None = field(compare=False, repr=False)
 
     @property
     def relations(self) -> frozenset[str]:
         return frozenset(lift.relation for each in self.aggregates for lift in each.lifts)
 
 
-Center = Callable[[str, exp.Expression], float]
+Center = Callable[[str, exp.Expr], float]
 """Given a relation and an expression over it, a value near its mean."""
 
 Custom = Callable[[Schema], Measure]
 """A measure that is not SQL text: what `aggregate` makes."""
 
-Nodes = list[exp.Expression]
-
-
-def aggregate(
-    semiring: Semiring, lifts: Mapping[str, Mapping[str, str] | str], final: str | None = None
-) -> Custom:
-    """A measure over a semiring of your own, to be given where SQL text is.
-
-    `lifts` gives, for each relation that has one, an SQL expression a component; `final` is a
-    formula over the component names (needed where there are several).
-
-    >>> from calitree import semiring
-    >>> mean = aggregate(semiring.AVG, {"sales": {"n": "1", "s": "price"}}, final="s / n")
-    """
-    if not isinstance(semiring, Semiring):
-        raise ExpressionError(f"aggregate needs a Semiring; got {type(semiring).__name__}.")
-    if not isinstance(lifts, Mapping):
-        raise ExpressionError(f"lifts is {{relation: expression}}; got {lifts!r}.")
-    if final is None and len(semiring.components) > 1:
-        listed = ", ".join(semiring.components)
-        raise ExpressionError(
-            f"Semiring {semiring.name!r} has several components: say final= over {listed}."
-        )
-
-    def measure(schema: Schema) -> Measure:
-        made = [_given_lift(semiring, name, given, schema) for name, given in lifts.items()]
-        relations = [lift.relation for lift in made]
-        for relation in relations:
-            if relations.count(relation) > 1:
-                raise ExpressionError(f"lifts names {relation} twice.")
-        name = semiring.components[0] if final is None else final
-        formula = typed(parse_node(name), lambda table, part: _component(part, semiring, made)).node
-        shown = f"{semiring.name}: {name}"
-        return Measure(shown, (Aggregate(semiring, frozenset(made)),), formula, None)
-
-    return measure
-
-
-def _given_lift(
-    semiring: Semiring, name: str, given: Mapping[str, str] | str, schema: Schema
-) -> Lift:
-    relation = schema.relation(name).name
-    if not isinstance(given, str | Mapping):
-        raise ExpressionError(
-            f"The lift of {relation} is an expression a component; got {given!r}."
-        )
-    values = {semiring.components[0]: given} if isinstance(given, str) else dict(given)
-    for component in values:
-        if component not in semiring.components:
-            hint = did_you_mean(component, semiring.components)
-            raise ExpressionError(
-                f"Semiring {semiring.name!r} has no component {component!r}.{hint}"
-            )
-    missing = [component for component in semiring.components if component not in values]
-    if missing:
-        raise ExpressionError(f"The lift of {relation} says nothing of component {missing[0]!r}.")
-
-    def resolve(table: str | None, column: str) -> Resolved:
-        return schema.resolve(table or relation, column, (relation,))
-
-    found = tuple(typed(parse_node(values[each]), resolve) for each in semiring.components)
-    for component, plus, value in zip(semiring.components, semiring.plus, found, strict=True):
-        kind = value.kind
-        if plus == "sum" and not (kind.is_number or kind is Kind.NULL):
-            raise ExpressionError(
-                f"Component {component!r} is a sum, but {value} is {kind.phrase}."
-            )
-        if plus == "any" and kind not in (Kind.BOOLEAN, Kind.NULL):
-            raise ExpressionError(
-                f"Component {component!r} is a condition, but {value} is {kind.phrase}."
-            )
-    return Lift(relation, semiring, found)
-
-
-def _component(name: str, semiring: Semiring, lifts: Sequence[Lift]) -> Resolved:
-    """In a user's formula: the column that a component is found under."""
-    if name not in semiring.components:
-        listed = ", ".join(semiring.components)
-        raise ExpressionError(f"final= may use only {listed}, not {name}.")
-    place = semiring.components.index(name)
-    kind = reduce(wider, (lift.expressions[place].kind for lift in lifts), Kind.NULL)
-    if semiring.plus[place] == "any":
-        kind = Kind.BOOLEAN
-    elif kind in (Kind.NULL, Kind.INTEGER):
-        # ⊗ may have mixed in other components, and a sum may be wider than 64 bits.
-        kind = Kind.DECIMAL
-    return Resolved(stored_parts("a0", semiring)[place], (), kind)
+Nodes = list[exp.Expr]
 
 
 def measure_of(
@@ -181,7 +92,7 @@ class _Compiler:
         self.center = center
         self.aggregates: list[Aggregate] = []
 
-    def formula(self, node: exp.Expression) -> tuple[exp.Expression, exp.Expression]:
+    def formula(self, node: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
         """Arithmetic over aggregates: the same over their values, and as plain SQL."""
         if isinstance(node, exp.Paren):
             return self.formula(node.this)
@@ -216,7 +127,7 @@ class _Compiler:
             )
         raise ExpressionError(f"{node.sql()} is not an aggregate or arithmetic over aggregates")
 
-    def operand(self, node: exp.Expression, sign: str) -> tuple[exp.Expression, exp.Expression]:
+    def operand(self, node: exp.Expr, sign: str) -> tuple[exp.Expr, exp.Expr]:
         """One side of an arithmetic operator between aggregates."""
         final, plain = self.formula(node)
         kind = kind_of(final)
@@ -224,7 +135,7 @@ class _Compiler:
             raise ExpressionError(f"{sign} needs a number, but {node.sql()} is {kind.phrase}")
         return final, plain
 
-    def aggregated(self, node: exp.Expression) -> tuple[exp.Expression, exp.Expression]:
+    def aggregated(self, node: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
         """One call, perhaps with FILTER: its value as a formula, and the call over attributes."""
         call, filters = node.this if isinstance(node, exp.Filter) else node, []
         for nested in node.find_all(exp.AggFunc):
@@ -239,8 +150,9 @@ class _Compiler:
         if rule is None:
             listed = ", ".join(AGGREGATE_NAMES)
             raise ExpressionError(f"{call.sql()} cannot be split by relation; there are {listed}")
-        if call.find(exp.Distinct):
-            inner = ", ".join(each.sql() for each in call.find(exp.Distinct).expressions)
+        distinct = call.find(exp.Distinct)
+        if distinct is not None:
+            inner = ", ".join(each.sql() for each in distinct.expressions)
             raise ExpressionError(
                 f"DISTINCT cannot be split by relation; group by {inner} and count the groups"
             )
@@ -254,23 +166,21 @@ class _Compiler:
             plain = exp.Filter(this=plain, expression=exp.Where(this=condition.node.copy()))
         return rule(self, nodes, filters), plain
 
-    def scalar(self, node: exp.Expression) -> Expression:
+    def scalar(self, node: exp.Expr) -> Expression:
         among = self.lifting.among
         return typed(node, lambda table, name: self.schema.resolve(table, name, among))
 
-    def value(self, aggregate: Aggregate, kind: Kind) -> exp.Expression:
+    def value(self, aggregate: Aggregate, kind: Kind) -> exp.Expr:
         """The column that `final` finds an aggregate under."""
         if aggregate not in self.aggregates:
             self.aggregates.append(aggregate)
         return marked(column(f"a{self.aggregates.index(aggregate)}"), kind)
 
-    def present(self, nodes: Sequence[exp.Expression], filters: Nodes) -> exp.Expression:
+    def present(self, nodes: Sequence[exp.Expr], filters: Nodes) -> exp.Expr:
         """The number of rows where none of these is NULL."""
         return self.value(self.lifting.product(Monomial(), nodes, filters), Kind.INTEGER)
 
-    def total(
-        self, node: exp.Expression, present: Sequence[exp.Expression], filters: Nodes
-    ) -> exp.Expression:
+    def total(self, node: exp.Expr, present: Sequence[exp.Expr], filters: Nodes) -> exp.Expr:
         """Σ node over the rows where nothing in `present` is NULL: one aggregate a monomial."""
         parts = []
         for monomial in monomials(node):
@@ -283,7 +193,7 @@ class _Compiler:
             result = binary(exp.Add, result, part)
         return result
 
-    def centred(self, node: exp.Expression) -> exp.Expression:
+    def centred(self, node: exp.Expr) -> exp.Expr:
         """x - c with c near the mean of x, so that Σ(x-c)² - (Σ(x-c))²/n does not cancel.
 
         Spread does not depend on c. Where x is a sum of columns of several relations each gets its
@@ -299,7 +209,7 @@ class _Compiler:
             return binary(type(node), self.centred(node.left), self.centred(node.right))
         return node
 
-    def spread(self, i: int, j: int, nodes: Nodes, filters: Nodes) -> exp.Expression:
+    def spread(self, i: int, j: int, nodes: Nodes, filters: Nodes) -> exp.Expr:
         """Σ(x-x̄)(y-ȳ) for two of the arguments, over the rows where no argument is NULL."""
         x, y = self.centred(nodes[i]), self.centred(nodes[j])
         sums = [cast(self.total(each, nodes, filters), Kind.FLOAT) for each in (x, y)]
@@ -314,7 +224,7 @@ class _Compiler:
         return marked(case, Kind.FLOAT)
 
 
-Rule = Callable[[_Compiler, Nodes, Nodes], exp.Expression]
+Rule = Callable[[_Compiler, Nodes, Nodes], exp.Expr]
 
 
 def _numbers(nodes: Nodes, what: str, count: int = 1) -> Nodes:
@@ -328,24 +238,24 @@ def _numbers(nodes: Nodes, what: str, count: int = 1) -> Nodes:
     return nodes
 
 
-def _count(compiler: _Compiler, nodes: Nodes, filters: Nodes) -> exp.Expression:
+def _count(compiler: _Compiler, nodes: Nodes, filters: Nodes) -> exp.Expr:
     if len(nodes) > 1:
         raise ExpressionError("COUNT takes 1 argument")
     return compiler.present(nodes, filters)
 
 
-def _sum(compiler: _Compiler, nodes: Nodes, filters: Nodes) -> exp.Expression:
+def _sum(compiler: _Compiler, nodes: Nodes, filters: Nodes) -> exp.Expr:
     total = compiler.total(_numbers(nodes, "SUM")[0], nodes, filters)
     some = exp.GT(this=compiler.present(nodes, filters), expression=number(0))
     return when(some, total)
 
 
-def _avg(compiler: _Compiler, nodes: Nodes, filters: Nodes) -> exp.Expression:
+def _avg(compiler: _Compiler, nodes: Nodes, filters: Nodes) -> exp.Expr:
     total = compiler.total(_numbers(nodes, "AVG")[0], nodes, filters)
     return ratio(total, compiler.present(nodes, filters))
 
 
-def _per_row(total: exp.Expression, n: exp.Expression, sample: bool) -> exp.Expression:
+def _per_row(total: exp.Expr, n: exp.Expr, sample: bool) -> exp.Expr:
     """total / n over at least one row, or total / (n - 1) over at least two; NULL over fewer."""
     least = number(1 if sample else 0)
     rows = binary(exp.Sub, n, least) if sample else n
@@ -353,7 +263,7 @@ def _per_row(total: exp.Expression, n: exp.Expression, sample: bool) -> exp.Expr
 
 
 def _spread(sample: bool, root: bool) -> Rule:
-    def rule(compiler: _Compiler, nodes: Nodes, filters: Nodes) -> exp.Expression:
+    def rule(compiler: _Compiler, nodes: Nodes, filters: Nodes) -> exp.Expr:
         spread = compiler.spread(0, 0, _numbers(nodes, "STDDEV" if root else "VARIANCE"), filters)
         result = _per_row(spread, compiler.present(nodes, filters), sample)
         return marked(exp.Sqrt(this=result), Kind.FLOAT) if root else result
@@ -362,14 +272,14 @@ def _spread(sample: bool, root: bool) -> Rule:
 
 
 def _covariance(sample: bool) -> Rule:
-    def rule(compiler: _Compiler, nodes: Nodes, filters: Nodes) -> exp.Expression:
+    def rule(compiler: _Compiler, nodes: Nodes, filters: Nodes) -> exp.Expr:
         spread = compiler.spread(0, 1, _numbers(nodes, "COVAR", 2), filters)
         return _per_row(spread, compiler.present(nodes, filters), sample)
 
     return rule
 
 
-def _correlation(compiler: _Compiler, nodes: Nodes, filters: Nodes) -> exp.Expression:
+def _correlation(compiler: _Compiler, nodes: Nodes, filters: Nodes) -> exp.Expr:
     _numbers(nodes, "CORR", 2)
     both, *own = (compiler.spread(i, j, nodes, filters) for i, j in ((0, 1), (0, 0), (1, 1)))
     roots = [marked(exp.Sqrt(this=each), Kind.FLOAT) for each in own]
@@ -377,7 +287,7 @@ def _correlation(compiler: _Compiler, nodes: Nodes, filters: Nodes) -> exp.Expre
 
 
 def _extreme(semiring: Semiring, only: Kind | None = None) -> Rule:
-    def rule(compiler: _Compiler, nodes: Nodes, filters: Nodes) -> exp.Expression:
+    def rule(compiler: _Compiler, nodes: Nodes, filters: Nodes) -> exp.Expr:
         if len(nodes) != 1:
             raise ExpressionError(f"{semiring.name.upper()} takes 1 argument")
         kind = kind_of(nodes[0])
@@ -401,7 +311,7 @@ def _extreme(semiring: Semiring, only: Kind | None = None) -> Rule:
     return rule
 
 
-_RULES: dict[type[exp.Expression], Rule] = {
+_RULES: dict[type[exp.Expr], Rule] = {
     exp.Count: _count,
     exp.Sum: _sum,
     exp.Avg: _avg,

@@ -39,9 +39,9 @@ class Result:
     def columns(self) -> list[str]:
         return [text for text, _ in self.query.group_by] + [name for name, _ in self.query.measures]
 
-    def formulas(self) -> dict[str, exp.Expression]:
+    def formulas(self) -> dict[str, exp.Expr]:
         """Each result column as an expression over the absorbed table's columns."""
-        found: dict[str, exp.Expression] = {
+        found: dict[str, exp.Expr] = {
             text: column(attribute) for text, attribute in self.query.group_by
         }
         for name, measure in self.query.measures:
@@ -150,7 +150,7 @@ class Result:
         return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>{more}"
 
 
-def _renamed(node: exp.Expression, swap: dict[str, str]) -> exp.Expression:
+def _renamed(node: exp.Expr, swap: dict[str, str]) -> exp.Expr:
     if isinstance(node, exp.Column) and node.name in swap:
         return column(swap[node.name])
     return node

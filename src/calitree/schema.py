@@ -15,7 +15,8 @@ from sqlglot import exp
 
 from calitree.engines import Table
 from calitree.errors import ExpressionError, QueryError, SchemaError, did_you_mean
-from calitree.expressions import Resolved, parse_node
+from calitree.expressions import parse_node
+from calitree.normalise import Resolved
 from calitree.types import Kind
 
 ColumnName = tuple[str, str]

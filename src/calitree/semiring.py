@@ -73,7 +73,7 @@ class Semiring:
                     )
 
     @cached_property
-    def times_nodes(self) -> tuple[exp.Expression, ...]:
+    def times_nodes(self) -> tuple[exp.Expr, ...]:
         try:
             return tuple(sqlglot.parse_one(text) for text in self.times)
         except SqlglotError as error:
@@ -89,11 +89,11 @@ class Semiring:
         """Whether this is (ℝ, +, ×), which engines compute with their fastest code."""
         return self == SUM_PRODUCT
 
-    def multiply(self, left: exp.Expression, right: exp.Expression) -> exp.Expression:
+    def multiply(self, left: exp.Expr, right: exp.Expr) -> exp.Expr:
         """⊗ of a semiring with one component, as an expression."""
         return self.product([[left], [right]])[0]
 
-    def product(self, factors: list[list[exp.Expression]]) -> list[exp.Expression]:
+    def product(self, factors: list[list[exp.Expr]]) -> list[exp.Expr]:
         """⊗ over any number of factors, each given as one expression a component; `one` if none."""
         if not factors:
             return [literal(value) for value in self.one]
@@ -105,7 +105,7 @@ class Semiring:
         return result
 
 
-def literal(value: Scalar) -> exp.Expression:
+def literal(value: Scalar) -> exp.Expr:
     """A component of zero or one as SQL."""
     if value is None:
         return exp.Null()
@@ -114,8 +114,8 @@ def literal(value: Scalar) -> exp.Expression:
     return exp.Literal.number(value)
 
 
-def _substitute(node: exp.Expression, values: dict[str, exp.Expression]) -> exp.Expression:
-    def swap(each: exp.Expression) -> exp.Expression:
+def _substitute(node: exp.Expr, values: dict[str, exp.Expr]) -> exp.Expr:
+    def swap(each: exp.Expr) -> exp.Expr:
         if isinstance(each, exp.Column):
             return exp.Paren(this=values[each.name].copy())
         return each
@@ -169,7 +169,7 @@ def gram(names: tuple[str, ...]) -> Semiring:
     return Semiring(
         f"gram({', '.join(names)})",
         components,
-        ("sum",) * len(components),
+        tuple[Plus, ...](["sum"] * len(components)),
         tuple(times),
         (0,) * len(components),
         (1, *(0,) * rest),

@@ -128,7 +128,7 @@ def wide_sql(
     names = {name: f"r{i}" for i, name in enumerate(joined)}
     order, left = [joined[0]], joined[1:]
     clauses = [f"{names[joined[0]]}"]
-    where: dict[str, exp.Expression] = {}
+    where: dict[str, exp.Expr] = {}
     for attribute, column in schema.columns_of[joined[0]].items():
         where[attribute] = exp.column(column, names[joined[0]], quoted=True)
     while left:
@@ -162,7 +162,7 @@ def attributes_of(query: Query) -> set[str]:
 def query_sql(query: Query, dialect: str) -> str:
     """A query as plain SQL over `wide`, whose columns are named by attributes."""
 
-    def text(node: exp.Expression) -> str:
+    def text(node: exp.Expr) -> str:
         if dialect == "spark":
             from calitree.engines.spark_sql import to_spark
 

@@ -20,14 +20,14 @@ from sqlglot import exp
 
 from calitree.engines.rowcasts import CONVERSIONS, EXACT, double, moment, naive, zoned
 from calitree.errors import ExpressionError
-from calitree.expressions import CASTS, SPACES
 from calitree.nodes import kind_of
+from calitree.normalise import CASTS, SPACES
 from calitree.types import Kind
 
 Row = Mapping[str, Any]
 
 
-def evaluate_row(node: exp.Expression, row: Row) -> Any:
+def evaluate_row(node: exp.Expr, row: Row) -> Any:
     """The value of `node`, whose columns are the keys of `row`."""
     form = _FORMS.get(type(node))
     if form is not None:
@@ -41,7 +41,7 @@ def evaluate_row(node: exp.Expression, row: Row) -> Any:
     return None if any(value is None for value in operands) else function(node, *operands)
 
 
-def _operands(node: exp.Expression) -> list[exp.Expression]:
+def _operands(node: exp.Expr) -> list[exp.Expr]:
     if isinstance(node, exp.Extract):
         return [node.expression]
     if isinstance(node, exp.Binary | exp.Pow) and not isinstance(node, exp.Like | exp.ILike):
@@ -74,23 +74,21 @@ def less(a: Any, b: Any) -> bool:
     return a == a if b != b else bool(a < b)
 
 
-def arithmetic(
-    name: str, plain: Callable[[Any, Any], Any]
-) -> Callable[[exp.Expression, Any, Any], Any]:
+def arithmetic(name: str, plain: Callable[[Any, Any], Any]) -> Callable[[exp.Expr, Any, Any], Any]:
     exact = getattr(EXACT, name)
 
-    def operate(node: exp.Expression, a: Any, b: Any) -> Any:
+    def operate(node: exp.Expr, a: Any, b: Any) -> Any:
         a, b = alike(a, b)
         return exact(a, b) if isinstance(a, Decimal) or isinstance(b, Decimal) else plain(a, b)
 
     return operate
 
 
-def divide(node: exp.Expression, a: Any, b: Any) -> float | None:
+def divide(node: exp.Expr, a: Any, b: Any) -> float | None:
     return double(a) / double(b) if double(b) != 0 else None
 
 
-def remainder(node: exp.Expression, a: Any, b: Any) -> Any:
+def remainder(node: exp.Expr, a: Any, b: Any) -> Any:
     a, b = alike(a, b)
     if b == 0:
         return None
@@ -111,7 +109,7 @@ def real(function: Callable[..., Any]) -> Callable[..., float]:
     return lambda node, *values: _real(function, *values)
 
 
-def round_half_away(node: exp.Expression, value: Any) -> float:
+def round_half_away(node: exp.Expr, value: Any) -> float:
     decimals = node.args.get("decimals")
     power = 10.0 ** (int(decimals.name) if decimals is not None else 0)
     scaled = double(value) * power
@@ -122,7 +120,7 @@ def round_half_away(node: exp.Expression, value: Any) -> float:
     return math.copysign(abs(whole) + up, scaled) / power
 
 
-def like(node: exp.Expression, text: str) -> bool:
+def like(node: exp.Expr, text: str) -> bool:
     pattern = node.expression.name
     if isinstance(node, exp.ILike):
         text, pattern = lower(text), lower(pattern)
@@ -141,7 +139,7 @@ def upper(text: str) -> str:
     return "".join(char.upper() if len(char.upper()) == 1 else char for char in text)
 
 
-def substring(node: exp.Expression, text: str) -> str:
+def substring(node: exp.Expr, text: str) -> str:
     start, length = (node.args.get(key) for key in ("start", "length"))
     first = int(start.name) - 1 if start is not None else 0
     return text[first : first + int(length.name)] if length is not None else text[first:]
@@ -159,11 +157,11 @@ _PARTS: dict[str, Callable[[datetime], int]] = {
 }
 
 
-def extract(node: exp.Expression, value: date) -> int:
+def extract(node: exp.Expr, value: date) -> int:
     return _PARTS[node.name.upper()](naive(value))
 
 
-def truncate(node: exp.Expression, value: date) -> datetime:
+def truncate(node: exp.Expr, value: date) -> datetime:
     unit, at = node.text("unit").upper(), moment(value).replace(second=0, microsecond=0)
     if unit == "MINUTE":
         return at
@@ -177,7 +175,7 @@ def truncate(node: exp.Expression, value: date) -> datetime:
     return at if unit == "DAY" else at.replace(month=month, day=1)
 
 
-def cast(node: exp.Expression, value: Any) -> Any:
+def cast(node: exp.Expr, value: Any) -> Any:
     try:
         return CONVERSIONS[CASTS[node.args["to"].this]](value)
     except (ValueError, OverflowError):
@@ -186,7 +184,7 @@ def cast(node: exp.Expression, value: Any) -> Any:
         raise ExpressionError(f"In {node.sql()}: {value!r} does not convert.") from None
 
 
-_OPERATORS: dict[type[exp.Expression], Callable[..., Any]] = {
+_OPERATORS: dict[type[exp.Expr], Callable[..., Any]] = {
     exp.Add: arithmetic("add", operator.add),
     exp.Sub: arithmetic("subtract", operator.sub),
     exp.Mul: arithmetic("multiply", operator.mul),
@@ -223,7 +221,7 @@ _OPERATORS: dict[type[exp.Expression], Callable[..., Any]] = {
 }
 
 
-def _literal(node: exp.Expression, row: Row) -> Any:
+def _literal(node: exp.Expr, row: Row) -> Any:
     text = node.name
     if node.args.get("is_string"):
         return text
@@ -232,24 +230,24 @@ def _literal(node: exp.Expression, row: Row) -> Any:
     return Decimal(text) if "." in text else int(text)
 
 
-def _and(node: exp.Expression, row: Row) -> bool | None:
+def _and(node: exp.Expr, row: Row) -> bool | None:
     sides = [evaluate_row(side, row) for side in (node.this, node.expression)]
     return False if False in sides else None if None in sides else True
 
 
-def _or(node: exp.Expression, row: Row) -> bool | None:
+def _or(node: exp.Expr, row: Row) -> bool | None:
     sides = [evaluate_row(side, row) for side in (node.this, node.expression)]
     return True if True in sides else None if None in sides else False
 
 
-def _is(node: exp.Expression, row: Row) -> bool:
+def _is(node: exp.Expr, row: Row) -> bool:
     value = evaluate_row(node.this, row)
     if isinstance(node.expression, exp.Null):
         return value is None
     return value is not None and value == node.expression.this
 
 
-def _in(node: exp.Expression, row: Row) -> bool | None:
+def _in(node: exp.Expr, row: Row) -> bool | None:
     value = evaluate_row(node.this, row)
     items = [evaluate_row(each, row) for each in node.expressions]
     if value is None:
@@ -259,17 +257,17 @@ def _in(node: exp.Expression, row: Row) -> bool | None:
     return None if None in items else False
 
 
-def _same(node: exp.Expression, row: Row) -> bool:
+def _same(node: exp.Expr, row: Row) -> bool:
     a, b = (evaluate_row(side, row) for side in (node.this, node.expression))
     return a is b if a is None or b is None else equal(a, b)
 
 
-def _nullif(node: exp.Expression, row: Row) -> Any:
+def _nullif(node: exp.Expr, row: Row) -> Any:
     a, b = (evaluate_row(side, row) for side in (node.this, node.expression))
     return None if a is not None and b is not None and equal(a, b) else a
 
 
-def _case(node: exp.Expression, row: Row) -> Any:
+def _case(node: exp.Expr, row: Row) -> Any:
     subject = node.args.get("this")
     for branch in node.args["ifs"]:
         test = branch.this
@@ -281,12 +279,12 @@ def _case(node: exp.Expression, row: Row) -> Any:
     return evaluate_row(default, row) if default is not None else None
 
 
-def _coalesce(node: exp.Expression, row: Row) -> Any:
+def _coalesce(node: exp.Expr, row: Row) -> Any:
     values = (evaluate_row(each, row) for each in (node.this, *node.expressions))
     return next((value for value in values if value is not None), None)
 
 
-def _extreme(node: exp.Expression, row: Row) -> Any:
+def _extreme(node: exp.Expr, row: Row) -> Any:
     best = None
     for each in (node.this, *node.expressions):
         value = evaluate_row(each, row)
@@ -298,7 +296,7 @@ def _extreme(node: exp.Expression, row: Row) -> Any:
     return best
 
 
-_FORMS: dict[type[exp.Expression], Callable[[exp.Expression, Row], Any]] = {
+_FORMS: dict[type[exp.Expr], Callable[[exp.Expr, Row], Any]] = {
     exp.Column: lambda node, row: row[node.name],
     exp.Paren: lambda node, row: evaluate_row(node.this, row),
     exp.Literal: _literal,

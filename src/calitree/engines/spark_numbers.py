@@ -20,8 +20,8 @@ from sqlglot import exp
 
 from calitree.engines.spark_sql import to_spark
 from calitree.engines.spark_zone import as_in_utc
-from calitree.expressions import CASTS
 from calitree.nodes import kind_of, marked
+from calitree.normalise import CASTS
 from calitree.types import Kind
 
 BIGINT, DECIMAL, DOUBLE = "BIGINT", "DECIMAL(38,0)", "DOUBLE"
@@ -85,13 +85,13 @@ class Writer:
 
     # -- any expression --------------------------------------------------------------------------
 
-    def plain(self, node: exp.Expression) -> str:
+    def plain(self, node: exp.Expr) -> str:
         """The value of `node`, as SQL text."""
         root = exp.Paren(this=node.copy())
         self._rewrite(root.this)
         return to_spark(root.this if self.utc else as_in_utc(root.this))
 
-    def _rewrite(self, node: exp.Expression) -> None:
+    def _rewrite(self, node: exp.Expr) -> None:
         """Replace the arithmetic in a tree by the text of its whole numbers."""
         text = self._rewritten(node)
         if text is not None:
@@ -100,7 +100,7 @@ class Writer:
         for child in list(node.iter_expressions()):
             self._rewrite(child)
 
-    def _rewritten(self, node: exp.Expression) -> str | None:
+    def _rewritten(self, node: exp.Expr) -> str | None:
         if isinstance(node, exp.Column):
             field = self.fields[node.name]
             node.meta["kind"] = field.kind
@@ -117,7 +117,7 @@ class Writer:
             return f"({values[0].text} IN ({listed}))" if values else None
         return self.value(node)
 
-    def value(self, node: exp.Expression) -> str | None:
+    def value(self, node: exp.Expr) -> str | None:
         """What a whole number stands for: a double among doubles, and a decimal elsewhere."""
         number = self.whole(node)
         if number is None:
@@ -130,12 +130,12 @@ class Writer:
 
     # -- whole numbers ---------------------------------------------------------------------------
 
-    def whole(self, node: exp.Expression) -> Whole | None:
+    def whole(self, node: exp.Expr) -> Whole | None:
         """`node` as a whole number, or None if it is none: a double, or no number at all."""
         rule = _WHOLE.get(type(node))
         return rule(self, node) if rule is not None else None
 
-    def wholes(self, nodes: Iterable[exp.Expression]) -> list[Whole]:
+    def wholes(self, nodes: Iterable[exp.Expr]) -> list[Whole]:
         """Several of them at one scale; nothing if one of them is none."""
         numbers = []
         for node in nodes:
@@ -159,7 +159,7 @@ class Writer:
             return f"{value}L"
         return f"{value}D" if self.width == DOUBLE else f"CAST({value} AS {DECIMAL})"
 
-    def _column(self, node: exp.Expression) -> Whole | None:
+    def _column(self, node: exp.Expr) -> Whole | None:
         field = self.fields[node.name]
         if not field.is_whole:
             return None
@@ -178,7 +178,7 @@ class Writer:
             self.peak = math.inf
         return number
 
-    def _literal(self, node: exp.Expression) -> Whole | None:
+    def _literal(self, node: exp.Expr) -> Whole | None:
         text = node.name
         if node.args.get("is_string") or not text.replace(".", "", 1).isdigit():
             return None
@@ -186,25 +186,25 @@ class Writer:
         value = int(before + after)
         return self.reached(Whole(self.digits(value), len(after), value))
 
-    def _null(self, node: exp.Expression) -> Whole:
+    def _null(self, node: exp.Expr) -> Whole:
         return Whole(f"CAST(NULL AS {self.width})", 0, 0)
 
-    def _paren(self, node: exp.Expression) -> Whole | None:
+    def _paren(self, node: exp.Expr) -> Whole | None:
         return self.whole(node.this)
 
-    def _negated(self, node: exp.Expression) -> Whole | None:
+    def _negated(self, node: exp.Expr) -> Whole | None:
         inner = self.whole(node.this)
         if inner is None:
             return None
         return self.reached(inner._replace(text=f"(-{inner.text})"))
 
-    def _absolute(self, node: exp.Expression) -> Whole | None:
+    def _absolute(self, node: exp.Expr) -> Whole | None:
         inner = self.whole(node.this)
         if inner is None:
             return None
         return self.reached(inner._replace(text=f"ABS({inner.text})"))
 
-    def _sum(self, node: exp.Expression) -> Whole | None:
+    def _sum(self, node: exp.Expr) -> Whole | None:
         pair = self.wholes((node.this, node.expression))
         if not pair:
             return None
@@ -213,22 +213,22 @@ class Writer:
         text = f"({left.text} {sign} {right.text})"
         return self.reached(Whole(text, left.scale, left.bound + right.bound))
 
-    def _product(self, node: exp.Expression) -> Whole | None:
+    def _product(self, node: exp.Expr) -> Whole | None:
         left, right = self.whole(node.this), self.whole(node.expression)
         if left is None or right is None:
             return None
         scale, bound = left.scale + right.scale, left.bound * right.bound
         return self.reached(Whole(f"({left.text} * {right.text})", scale, bound))
 
-    def _remainder(self, node: exp.Expression) -> Whole | None:
+    def _remainder(self, node: exp.Expr) -> Whole | None:
         pair = self.wholes((node.this, node.expression))
         return pair[0]._replace(text=f"({pair[0].text} % {pair[1].text})") if pair else None
 
-    def _nullif(self, node: exp.Expression) -> Whole | None:
+    def _nullif(self, node: exp.Expr) -> Whole | None:
         pair = self.wholes((node.this, node.expression))
         return pair[0]._replace(text=f"NULLIF({pair[0].text}, {pair[1].text})") if pair else None
 
-    def _chosen(self, node: exp.Expression) -> Whole | None:
+    def _chosen(self, node: exp.Expr) -> Whole | None:
         """COALESCE, GREATEST, LEAST."""
         values = self.wholes((node.this, *node.expressions))
         if len(values) < 2:
@@ -236,7 +236,7 @@ class Writer:
         listed = ", ".join(each.text for each in values)
         return _any_of(values, f"{type(node).__name__.upper()}({listed})")
 
-    def _case(self, node: exp.Expression) -> Whole | None:
+    def _case(self, node: exp.Expr) -> Whole | None:
         branches = node.args["ifs"]
         otherwise = node.args.get("default") or exp.Null()
         values = self.wholes((*(each.args["true"] for each in branches), otherwise))
@@ -251,7 +251,7 @@ class Writer:
             text += f" WHEN {condition} THEN {value.text}"
         return _any_of(values, f"CASE{text} ELSE {values[-1].text} END")
 
-    def _cast(self, node: exp.Expression) -> Whole | None:
+    def _cast(self, node: exp.Expr) -> Whole | None:
         if CASTS.get(node.args["to"].this) is not Kind.INTEGER:
             return None
         if kind_of(node.this) is Kind.BOOLEAN:
@@ -261,10 +261,10 @@ class Writer:
             return inner
         return self._opaque(node, 2**63)
 
-    def _part(self, node: exp.Expression) -> Whole:
+    def _part(self, node: exp.Expr) -> Whole:
         return self._opaque(node, 2**31)
 
-    def _opaque(self, node: exp.Expression, bound: int) -> Whole:
+    def _opaque(self, node: exp.Expr, bound: int) -> Whole:
         """A BIGINT that is not the result of arithmetic; there may be some inside."""
         inside = node.copy()
         for child in list(inside.iter_expressions()):
@@ -278,7 +278,7 @@ def as_decimal(text: str, scale: int) -> str:
     return f"CAST(CONCAT(CAST({text} AS STRING), 'E-{scale}') AS DECIMAL(38,{scale}))"
 
 
-def _among_doubles(node: exp.Expression) -> bool:
+def _among_doubles(node: exp.Expr) -> bool:
     """Whether it is an operand; its operator works on doubles, or would be part of the number."""
     parent = node.parent
     while isinstance(parent, exp.Paren):
@@ -297,7 +297,7 @@ def _power(digits: int) -> int:
     return int(10**digits)
 
 
-def _computes(node: exp.Expression) -> bool:
+def _computes(node: exp.Expr) -> bool:
     """Whether there is arithmetic in it; a negative literal is none."""
     return any(
         isinstance(each, _ARITHMETIC)
@@ -307,7 +307,7 @@ def _computes(node: exp.Expression) -> bool:
 
 
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.Neg, exp.Abs)
-_COMPARED: dict[type[exp.Expression], str] = {
+_COMPARED: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
     exp.LT: "<",
@@ -316,7 +316,7 @@ _COMPARED: dict[type[exp.Expression], str] = {
     exp.GTE: ">=",
     exp.NullSafeEQ: "<=>",
 }
-_WHOLE: dict[type[exp.Expression], Callable[[Writer, exp.Expression], Whole | None]] = {
+_WHOLE: dict[type[exp.Expr], Callable[[Writer, exp.Expr], Whole | None]] = {
     exp.Column: Writer._column,
     exp.Literal: Writer._literal,
     exp.Null: Writer._null,

@@ -203,10 +203,10 @@ class _Build:
             texts.append("FALSE" if isinstance(node, exp.Null) else f"({text})")
         return exact, f" WHERE {' AND '.join(texts)}" if texts else ""
 
-    def located(self, expression: Expression, place: Place | None) -> exp.Expression:
+    def located(self, expression: Expression, place: Place | None) -> exp.Expr:
         """The expression with columns named as in SQL: those of `place`, or else of any input."""
 
-        def swap(node: exp.Expression) -> exp.Expression:
+        def swap(node: exp.Expr) -> exp.Expr:
             if not isinstance(node, exp.Column):
                 return node
             name = (place or self.holder(node.name)).at(node.name)
@@ -227,7 +227,7 @@ class _Build:
             self.component(plus, node) for plus, node in zip(semiring.plus, products, strict=True)
         ]
 
-    def factor(self, column: Column, factor: object) -> list[exp.Expression]:
+    def factor(self, column: Column, factor: object) -> list[exp.Expr]:
         """One expression a component; what is NULL counts as zero, if zero is not NULL itself."""
         semiring = column.semiring
         if isinstance(factor, Lifted):
@@ -241,13 +241,13 @@ class _Build:
         names = [place.of(part) for part in stored_parts(factor.name, semiring)]  # type: ignore[attr-defined]
         return [_named(name, self.fields[name].kind) for name in names]
 
-    def component(self, plus: Plus, node: exp.Expression) -> tuple[str, Field]:
+    def component(self, plus: Plus, node: exp.Expr) -> tuple[str, Field]:
         if plus == "sum" and isinstance(node, exp.Literal) and node.name == "1":
             return "COUNT(*)", Field("", BIGINT, Kind.INTEGER, bound=self.rows, coded=True)
         (text, made), writer = self.fitted(lambda writer: self.summed(writer, plus, node))
         return text, replace(made, exact=writer.exact)
 
-    def summed(self, writer: Writer, plus: Plus, node: exp.Expression) -> tuple[str, Field]:
+    def summed(self, writer: Writer, plus: Plus, node: exp.Expr) -> tuple[str, Field]:
         """⊕ over the rows, as SQL and as a column of the result."""
         function = _PLUS[plus]
         number = writer.whole(node) if plus != "any" else None
@@ -289,19 +289,19 @@ class _Build:
                 self.result.wanted.setdefault(place.index, set()).update(names)
 
 
-def _named(name: str, kind: Kind) -> exp.Expression:
+def _named(name: str, kind: Kind) -> exp.Expr:
     node = exp.Column(this=exp.to_identifier(name, quoted=False))
     node.meta["kind"] = kind
     return node
 
 
-def _literal(value: Scalar) -> exp.Expression:
+def _literal(value: Scalar) -> exp.Expr:
     """Zero or one; 1.0 is the integer 1 to us, or every count would become a decimal."""
     whole = isinstance(value, float) and value.is_integer()
     return literal(int(value) if whole else value)  # type: ignore[arg-type]
 
 
-def _or(node: exp.Expression, zero: Scalar) -> exp.Expression:
+def _or(node: exp.Expr, zero: Scalar) -> exp.Expr:
     result = exp.Coalesce(this=node, expressions=[_literal(zero)])
     result.meta["kind"] = kind_of(node)
     return result

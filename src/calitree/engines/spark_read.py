@@ -76,7 +76,8 @@ def _without_zones(
             for each in frame.schema
         ]
     )
-    return reader.option("inferSchema", "false").schema(schema).csv(paths)
+    read: DataFrame = reader.option("inferSchema", "false").schema(schema).csv(paths)
+    return read
 
 
 def _url(file: str) -> str:

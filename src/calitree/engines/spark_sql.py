@@ -15,12 +15,12 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from calitree.expressions import CASTS, SPACES
 from calitree.nodes import kind_of
+from calitree.normalise import CASTS, SPACES
 from calitree.types import Kind
 
 
-def to_spark(node: exp.Expression) -> str:
+def to_spark(node: exp.Expr) -> str:
     """`node` as text for Spark.
 
     >>> to_spark(exp.Length(this=exp.Literal.string("x")))
@@ -35,11 +35,11 @@ def to_spark(node: exp.Expression) -> str:
     return _sql(root.this)
 
 
-def _sql(node: exp.Expression) -> str:
+def _sql(node: exp.Expr) -> str:
     return node.sql(dialect="spark")
 
 
-def _verbatim(text: str, kind: Kind) -> exp.Expression:
+def _verbatim(text: str, kind: Kind) -> exp.Expr:
     result = exp.var(text)
     result.meta["kind"] = kind
     return result
@@ -49,12 +49,12 @@ def _quoted(text: str) -> str:
     return _sql(exp.Literal.string(text))
 
 
-def _column(node: exp.Expression) -> str | None:
+def _column(node: exp.Expr) -> str | None:
     """Numbers of 32 bits are computed with in 64; the cast costs nothing where they have 64."""
     return f"CAST({_sql(node)} AS DOUBLE)" if kind_of(node) is Kind.FLOAT else None
 
 
-def _literal(node: exp.Expression) -> str | None:
+def _literal(node: exp.Expr) -> str | None:
     """A whole number among whole numbers has 64 bits; among decimals it keeps its few digits."""
     parent = node.parent
     whole = not node.args.get("is_string") and node.name.isdigit() and int(node.name) < 2**63
@@ -66,18 +66,18 @@ def _literal(node: exp.Expression) -> str | None:
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.Neg, exp.Abs)
 
 
-def _wide(node: exp.Expression) -> str:
+def _wide(node: exp.Expr) -> str:
     return f"CAST({_sql(node)} AS BIGINT)"
 
 
-def _whole(node: exp.Expression) -> str:
+def _whole(node: exp.Expr) -> str:
     """FLOOR and CEIL as doubles; from 2^52 on, every double is whole."""
     x, function = _sql(node.this), type(node).__name__.upper()
     small = f"ABS({x}) < 4503599627370496D"
     return f"CASE WHEN {small} THEN CAST({function}({x}) AS DOUBLE) ELSE {x} END"
 
 
-def _round(node: exp.Expression) -> str:
+def _round(node: exp.Expr) -> str:
     """On the double times 10^decimals; Spark would round the decimal digits that it prints."""
     x, decimals = _sql(node.this), node.args.get("decimals")
     power = f"{10 ** (int(decimals.name) if decimals is not None else 0)}D"
@@ -85,7 +85,7 @@ def _round(node: exp.Expression) -> str:
     return f"CASE WHEN {small} THEN ROUND({x} * {power}) / {power} ELSE {x} END"
 
 
-def _ln(node: exp.Expression) -> str:
+def _ln(node: exp.Expr) -> str:
     x = _sql(node.this)
     return (
         f"CASE WHEN {x} = 0 THEN DOUBLE('-Infinity') WHEN {x} < 0 THEN DOUBLE('NaN')"
@@ -93,34 +93,34 @@ def _ln(node: exp.Expression) -> str:
     )
 
 
-def _like(node: exp.Expression) -> str:
+def _like(node: exp.Expr) -> str:
     operator = "ILIKE" if isinstance(node, exp.ILike) else "LIKE"
     pattern = node.expression.name.replace("\\", "\\\\")
     return f"{_sql(node.this)} {operator} {_quoted(pattern)}"
 
 
-def _upper(node: exp.Expression) -> str:
+def _upper(node: exp.Expr) -> str:
     """One letter for one, as elsewhere; Spark would make two of the German ß."""
     return f"UPPER(REPLACE({_sql(node.this)}, 'ß', 'ẞ'))"
 
 
-def _trim(node: exp.Expression) -> str:
+def _trim(node: exp.Expr) -> str:
     return f"TRIM(BOTH {_quoted(SPACES)} FROM {_sql(node.this)})"
 
 
-def _truncated(node: exp.Expression) -> str:
+def _truncated(node: exp.Expr) -> str:
     """Spark gives a timestamp with time zone, whatever it is given."""
     text = f"DATE_TRUNC('{node.text('unit').upper()}', {_sql(node.this)})"
     return text if kind_of(node) is Kind.TIMESTAMP_TZ else f"CAST({text} AS TIMESTAMP_NTZ)"
 
 
-def _branch(node: exp.Expression) -> None:
+def _branch(node: exp.Expr) -> None:
     """A condition must be a Boolean, even if it is NULL."""
     if isinstance(node.this, exp.Null):
         node.set("this", exp.false())
 
 
-def _alone(node: exp.Expression) -> str | None:
+def _alone(node: exp.Expr) -> str | None:
     """GREATEST and LEAST want two arguments."""
     return None if node.expressions else _sql(node.this)
 
@@ -149,7 +149,7 @@ _TYPES = {
 }
 
 
-def _cast(node: exp.Expression) -> str:
+def _cast(node: exp.Expr) -> str:
     source, kind, x = kind_of(node.this), CASTS[node.args["to"].this], _sql(node.this)
     word = "TRY_CAST" if isinstance(node, exp.TryCast) else "CAST"
     if source is Kind.STRING and kind in _TEXTS:
@@ -169,7 +169,7 @@ _ROUND = {Kind.FLOAT: "RINT", Kind.DECIMAL: "ROUND"}
 """Doubles go to the even neighbour, decimals away from zero; Spark's casts would truncate."""
 
 
-def _vetted(node: exp.Expression, pattern: str) -> str:
+def _vetted(node: exp.Expr, pattern: str) -> str:
     """Text that no cast takes, where it is not one of those we take."""
     x = _sql(node)
     if isinstance(node, exp.Literal) and re.fullmatch(rf"\s*(?:{_inner(pattern)})\s*", node.name):
@@ -202,7 +202,7 @@ def _digits(x: str) -> str:
 _ZEROS, _EXPONENT = r"(\.\d+?)0+$", r"(\.0)?E.*$"
 
 
-_RULES: dict[type[exp.Expression], Callable[[exp.Expression], str | None]] = {
+_RULES: dict[type[exp.Expr], Callable[[exp.Expr], str | None]] = {
     exp.Column: _column,
     exp.Literal: _literal,
     exp.Length: _wide,

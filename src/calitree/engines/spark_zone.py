@@ -15,8 +15,8 @@ from sqlglot import exp
 from calitree.engines.rowcasts import to_timestamp
 from calitree.engines.spark_sql import to_spark
 from calitree.errors import EngineError
-from calitree.expressions import CASTS
 from calitree.nodes import kind_of, marked
+from calitree.normalise import CASTS
 from calitree.types import Kind
 
 UTC = frozenset({"UTC", "Etc/UTC", "Z", "GMT", "Etc/GMT", "+00:00", "Universal", "Zulu"})
@@ -27,7 +27,7 @@ _EPOCH = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
 _HAS_ZONE = r"':[0-9.]+(Z|[+-][0-9]{2}(:?[0-9]{2})?)\\s*$'"
 
 
-def as_in_utc(node: exp.Expression) -> exp.Expression:
+def as_in_utc(node: exp.Expr) -> exp.Expr:
     """`node`, rewritten so that every session gives what one in UTC gives for it."""
     root = exp.Paren(this=node)
     for each in reversed(list(root.this.walk())):
@@ -37,22 +37,23 @@ def as_in_utc(node: exp.Expression) -> exp.Expression:
             each.replace(_truncated(each))
         elif isinstance(each, exp.Cast):
             each.replace(_cast(each))
-    return root.this
+    rewritten: exp.Expr = root.this
+    return rewritten
 
 
-def _naive(node: exp.Expression) -> exp.Expression:
+def _naive(node: exp.Expr) -> exp.Expr:
     """A timestamp with time zone as the time of day in UTC."""
     text = f"TIMESTAMPADD(MICROSECOND, UNIX_MICROS({to_spark(node)}), {_EPOCH})"
     return marked(exp.var(text), Kind.TIMESTAMP)
 
 
-def _zoned(naive: str) -> exp.Expression:
+def _zoned(naive: str) -> exp.Expr:
     """A time of day in UTC as a timestamp with time zone."""
     text = f"TIMESTAMP_MICROS(TIMESTAMPDIFF(MICROSECOND, {_EPOCH}, {naive}))"
     return marked(exp.var(text), Kind.TIMESTAMP_TZ)
 
 
-def _truncated(node: exp.TimestampTrunc) -> exp.Expression:
+def _truncated(node: exp.TimestampTrunc) -> exp.Expr:
     """Spark's DATE_TRUNC goes through the session's zone even for timestamps that have none."""
     zoned = kind_of(node.this) is Kind.TIMESTAMP_TZ
     at = to_spark(_naive(node.this) if zoned else node.this)
@@ -67,7 +68,7 @@ def _truncated(node: exp.TimestampTrunc) -> exp.Expression:
     return _zoned(text) if zoned else marked(exp.var(text), Kind.TIMESTAMP)
 
 
-def _cast(node: exp.Cast) -> exp.Expression:
+def _cast(node: exp.Cast) -> exp.Expr:
     source, target = kind_of(node.this), CASTS[node.args["to"].this]
     if source is Kind.TIMESTAMP_TZ and target in (Kind.DATE, Kind.TIMESTAMP, Kind.STRING):
         naive = _naive(node.this)
@@ -81,7 +82,7 @@ def _cast(node: exp.Cast) -> exp.Expression:
     return node
 
 
-def _parsed(node: exp.Cast) -> exp.Expression:
+def _parsed(node: exp.Cast) -> exp.Expr:
     """Text as a timestamp with time zone: in UTC unless it says otherwise."""
     if isinstance(node.this, exp.Literal):
         try:

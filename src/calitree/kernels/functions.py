@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from calitree.expressions import SPACES
 from calitree.kernels.values import Datum, kind_of, unify
+from calitree.normalise import SPACES
 from calitree.types import Kind
 
 

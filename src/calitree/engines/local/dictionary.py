@@ -89,7 +89,8 @@ class Dictionary:
             known = pc.index_in(local, value_set=self.values)
         codes = np.append(known.to_numpy(zero_copy_only=False).astype(np.int32), np.int32(-1))
         indices = encoded.indices.fill_null(len(local)).to_numpy(zero_copy_only=False)
-        return codes[indices]
+        found: Codes = codes[indices]
+        return found
 
     def decode(self, codes: Codes) -> pa.Array:
         """The values of these codes."""

@@ -1,0 +1,30 @@
+"""The examples in docstrings do what they say."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+
+import pytest
+
+import calitree
+
+MODULES = [
+    name
+    for _, name, package in pkgutil.walk_packages(calitree.__path__, "calitree.")
+    if not package and name != "calitree.__main__"
+]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples(name: str) -> None:
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+def test_there_are_examples() -> None:
+    finder = doctest.DocTestFinder()
+    found = [
+        t for name in MODULES for t in finder.find(importlib.import_module(name)) if t.examples
+    ]
+    assert len(found) >= 5
