@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
+import subprocess
+import sys
+import textwrap
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date, datetime
@@ -735,7 +740,7 @@ def test_ctrl_c_stops_the_jobs(spark: SparkSession, engine: SparkEngine) -> None
     bag = Bag(of(endless))
     outputs = [bag.output(where=f"id % 7 = {i}", n=[]) for i in range(3)]
     tracker = spark.sparkContext.statusTracker()
-    # Spark's own handler would cancel every job of the session; here only ours are to stop.
+    # PySpark's own handler would cancel the jobs; here it is ours that has to.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def interrupt() -> None:
@@ -752,5 +757,79 @@ def test_ctrl_c_stops_the_jobs(spark: SparkSession, engine: SparkEngine) -> None
     finally:
         signal.signal(signal.SIGINT, before)
     assert list(tracker.getActiveJobsIds()) == []
+    time.sleep(0.5)
+    assert list(tracker.getActiveJobsIds()) == []
     once_more = Bag(of(engine.load("t", {"k": [1]})))
     assert answer(engine, once_more, once_more.output(n=[])) == [(1,)]
+
+
+CONNECT = """
+    import sys
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+    from calitree.engines import Column, Contraction, Input, Lifted, Output, Stored
+    from calitree.engines.spark import SparkEngine
+    from calitree.expressions import parse
+    from calitree.normalise import Resolved
+    from calitree.semiring import MAX, SUM_PRODUCT
+    from calitree.types import Kind
+
+    settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
+    session = SparkSession.builder.remote("local[2]").config(map=settings).getOrCreate()
+    assert type(session).__module__.startswith("pyspark.sql.connect")
+    engine = SparkEngine(session)
+
+    def load(name, **columns):
+        table = engine.load(name, pa.table(columns))
+        return Input(table, {column: column for column in columns})
+
+    def lift(index, text, kind=Kind.INTEGER):
+        return Lifted(index, (parse(text, lambda table, name: Resolved(name, (), kind)),))
+
+    stores = load("stores", store=[1, 2, 2, None], city=["x", "x", "y", "z"])
+    count = Column("n", SUM_PRODUCT, ())
+    message, total = engine.contract(
+        Contraction((stores,), (Output((0,), (), ("store",), (count,)), Output((0,), (), (), (count,))))
+    )
+    assert message.rows == 3, message.rows
+    assert engine.arrow(total).to_pylist() == [{"n": 4}]
+
+    frame = session.createDataFrame([(1, 10), (2, 2**62), (2, 2**62), (None, 7)], "s bigint, p bigint")
+    sales = Input(engine.load("sales", frame), {"store": "s", "price": "p"})
+    columns = (
+        Column("s", SUM_PRODUCT, (lift(0, "price"), Stored(1, "n"))),
+        Column("m", MAX, (lift(0, "price"),)),
+    )
+    here = Input(message, {"store": "store"})
+    (result,) = engine.contract(
+        Contraction((sales, here), (Output((0, 1), (), ("store",), columns),))
+    )
+    rows = sorted(engine.arrow(result).to_pylist(), key=lambda row: row["store"])
+    assert rows == [
+        {"store": 1, "s": 10, "m": 10},
+        {"store": 2, "s": 2**64, "m": 2**62},
+    ], rows
+    assert result.exact
+    tables = {"sales": sales.table, "m": message}
+    found = engine.query("SELECT count(*) AS n FROM sales JOIN m ON s = store", tables)
+    assert found.to_pylist() == [{"n": 3}]
+    assert engine.materialise("SELECT s FROM sales", tables).rows == 4
+    assert engine.spark_frame(result).columns == ["store", "s", "m"]
+    print("all well")
+    session.stop()
+"""
+
+
+@pytest.mark.slow
+def test_spark_connect() -> None:
+    """A session of the other make; in a process of its own, as the two do not mix."""
+    from calitree.jvm import ensure_java
+
+    program = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(CONNECT)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "JAVA_HOME": str(ensure_java()), "PYSPARK_PYTHON": sys.executable},
+    )
+    assert "all well" in program.stdout, program.stderr[-3000:]

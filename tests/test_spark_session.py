@@ -168,16 +168,17 @@ spark.range(2).mapInArrow(asleep, "id long").collect()
 
 
 @contextmanager
-def busy_with_spark() -> Iterator[subprocess.Popen[str]]:
+def busy_with_spark(log: Path) -> Iterator[subprocess.Popen[str]]:
     """A process, head of its own group, that starts Spark and then waits for a job to end."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", f"QUICK = {QUICK}{BUSY}"],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-    )
+    with log.open("w") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-c", f"QUICK = {QUICK}{BUSY}"],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            start_new_session=True,
+        )
     with process:
         descendants = []
         try:
@@ -225,11 +226,13 @@ def survivors(processes: list[psutil.Process]) -> list[str]:
 
 @pytest.mark.spark
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is not a signal there")
-def test_ctrl_c_in_a_job_ends_the_jvm_and_its_workers() -> None:
-    with busy_with_spark() as terminal, busy_with_spark() as alone:
+def test_ctrl_c_in_a_job_ends_the_jvm_and_its_workers(tmp_path: Path) -> None:
+    logs = tmp_path / "terminal", tmp_path / "alone"
+    with busy_with_spark(logs[0]) as terminal, busy_with_spark(logs[1]) as alone:
         everything = []
-        for process in (terminal, alone):
-            assert process.stdout and process.stdout.readline() == "started\n"
+        for process, log in zip((terminal, alone), logs, strict=True):
+            assert process.stdout
+            assert process.stdout.readline() == "started\n", log.read_text()
             # The JVM, the daemon that forks its workers, and at least one of those.
             everything += descendants_of(process, "pyspark.daemon", count=2)
         os.killpg(terminal.pid, signal.SIGINT)  # as a terminal does
@@ -240,8 +243,8 @@ def test_ctrl_c_in_a_job_ends_the_jvm_and_its_workers() -> None:
 
 @pytest.mark.spark
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is not a signal there")
-def test_ctrl_c_while_spark_starts_ends_the_jvm() -> None:
-    with busy_with_spark() as process:
+def test_ctrl_c_while_spark_starts_ends_the_jvm(tmp_path: Path) -> None:
+    with busy_with_spark(tmp_path / "log") as process:
         starting = descendants_of(process, "org.apache.spark.deploy.SparkSubmit", count=1)
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == -signal.SIGINT

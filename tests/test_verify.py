@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
@@ -90,6 +92,15 @@ def test_the_command_line_explains_itself() -> None:
 
 
 @pytest.mark.spark
-def test_the_demo_on_spark(spark: Any) -> None:
-    console = Console(width=140, record=True, quiet=True)
-    assert demo.run(spark, console)
+def test_the_demo_on_spark(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of the demo, on every fiftieth flight: this session interprets queries."""
+    write = demo.write_flights
+
+    def some(directory: Path) -> dict[str, str]:
+        paths = write(directory)
+        flights = pq.read_table(paths["flights"])
+        pq.write_table(flights.take(list(range(0, len(flights), 50))), paths["flights"])
+        return paths
+
+    monkeypatch.setattr(demo, "write_flights", some)
+    assert demo.run(spark, Console(width=140, quiet=True))

@@ -75,6 +75,7 @@ def _reason(text: str, error: SqlglotError) -> str:
 def parse(text: str, resolve: Resolver) -> Expression:
     """Parse, resolve and type one scalar expression.
 
+    >>> from calitree.normalise import Resolved
     >>> resolve = lambda table, name: Resolved(f"{table}.{name}", (table,), Kind.INTEGER)
     >>> parse("a.x/a.y > 2", resolve).sql
     '(CAST("a.x" AS DOUBLE) / NULLIF(CAST("a.y" AS DOUBLE), 0)) > 2'

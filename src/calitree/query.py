@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from calitree.annotation import Aggregate
@@ -52,8 +52,8 @@ def query_of(
     joined = _joined(schema, relations)
     if isinstance(group_by, str):
         raise QueryError(f"group_by is a list of columns; write group_by=[{group_by!r}].")
-    if not isinstance(group_by, Iterable):
-        raise QueryError(f"group_by is a list of columns; got {group_by!r}.")
+    if not isinstance(group_by, Collection):
+        raise QueryError(f"group_by is a list of columns; got {type(group_by).__name__}.")
     pairs = tuple((text, schema.column(text, joined).attribute) for text in group_by)
     written = [text for text, _ in pairs]
     for text in written:
@@ -86,8 +86,8 @@ def _joined(schema: Schema, relations: Sequence[str] | None) -> tuple[str, ...]:
         return tuple(schema.relations)
     if isinstance(relations, str):
         raise QueryError(f"relations is a list of names; write relations=[{relations!r}].")
-    if not isinstance(relations, Iterable):
-        raise QueryError(f"relations is a list of names; got {relations!r}.")
+    if not isinstance(relations, Collection):
+        raise QueryError(f"relations is a list of names; got {type(relations).__name__}.")
     wanted = {schema.relation(name).name for name in relations}
     if not wanted:
         raise QueryError("relations=[] leaves nothing to join; name at least one relation.")
@@ -105,8 +105,9 @@ def _joined(schema: Schema, relations: Sequence[str] | None) -> tuple[str, ...]:
 def _chosen(known: Mapping[str, MeasureLike], measures: Measures | None) -> dict[str, MeasureLike]:
     if measures is None:
         return dict(known)
-    if isinstance(measures, str) or not isinstance(measures, Iterable):
-        raise QueryError(f"measures is a list of names or {{name: expression}}; got {measures!r}.")
+    if isinstance(measures, str) or not isinstance(measures, Collection):
+        given = repr(measures) if isinstance(measures, str) else type(measures).__name__
+        raise QueryError(f"measures is a list of names or {{name: expression}}; got {given}.")
     if isinstance(measures, Mapping):
         chosen = dict(measures)
     else:

@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from calitree.errors import ExpressionError
+from calitree.expressions import parse_node
 
 Plus = Literal["sum", "min", "max", "any"]
 Scalar = int | float | bool | None
@@ -75,9 +74,9 @@ class Semiring:
     @cached_property
     def times_nodes(self) -> tuple[exp.Expr, ...]:
         try:
-            return tuple(sqlglot.parse_one(text) for text in self.times)
-        except SqlglotError as error:
-            raise ExpressionError(f"Semiring {self.name!r}: cannot parse ⊗: {error}.") from None
+            return tuple(parse_node(text) for text in self.times)
+        except ExpressionError as error:
+            raise ExpressionError(f"Semiring {self.name!r}, ⊗: {error}") from None
 
     @property
     def idempotent(self) -> bool:

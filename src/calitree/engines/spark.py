@@ -18,7 +18,7 @@ import re
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -28,10 +28,12 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from sqlglot import exp
 
 from calitree.engines import Contraction, Input, Output, Table
 from calitree.engines.spark_numbers import Field
 from calitree.engines.spark_query import Query, write_query
+from calitree.engines.spark_sql import to_spark
 from calitree.engines.spark_table import (
     SparkTable,
     arrow_for_spark,
@@ -125,6 +127,15 @@ class SparkEngine:
         own = self._own(table)
         with _explained(f"read {own.label}"):
             return self.session.sql(as_original(own)) if own.fields else own.frame.select()
+
+    def result_frame(self, table: Table, formulas: Mapping[str, exp.Expr]) -> DataFrame:
+        """A frame with one column for each formula over the table's columns, computed by Spark."""
+        own = self._own(table)
+        columns = ", ".join(
+            f"{to_spark(each)} AS {quoted(name)}" for name, each in formulas.items()
+        )
+        with _explained(f"read {own.label}"):
+            return self.session.sql(f"SELECT {columns} FROM ({as_original(own)})")
 
     def query(self, sql: str, tables: Mapping[str, Table]) -> pa.Table:
         """The answer to plain SQL over `tables` by these names, with their own column names.
@@ -244,7 +255,7 @@ class SparkEngine:
     # -- running ---------------------------------------------------------------------------------
 
     def _run(self, tasks: Iterable[Callable[[], Value]]) -> list[Value]:
-        """Run all, some at a time, in threads of ours; if one fails or Ctrl-C comes, none goes on.
+        """Run all, some at a time, in threads of ours; once one fails, no other is begun.
 
         One task takes a thread too: a Ctrl-C in the midst of a call to Spark would leave the
         connection of the calling thread out of step.
@@ -263,14 +274,27 @@ class SparkEngine:
         futures = [self._pool.submit(tagged, task) for task in tasks]
         try:
             return [future.result() for future in futures]
-        except BaseException:
+        except BaseException as error:
             stopped.set()
-            for _ in range(50):  # again, as a job may have been just about to start
-                with suppress(Exception):
-                    self.session.interruptTag(tag)
-                if not wait(futures, timeout=0.2).not_done:
-                    break
+            if not isinstance(error, Exception):
+                self._interrupt(tag, futures)
             raise
+
+    def _interrupt(self, tag: str, futures: Sequence[Future[Any]]) -> None:
+        """Ctrl-C: stop the jobs of these tasks.
+
+        Without Connect a tag is known only to the thread that has set it, and that one is waiting. So
+        all jobs of the session are stopped, as PySpark's own Ctrl-C does.
+        """
+        remote = type(self.session).__module__.startswith("pyspark.sql.connect")
+        for _ in range(50):  # again, as a job may have been just about to start
+            with suppress(Exception):
+                if remote:
+                    self.session.interruptTag(tag)
+                else:
+                    self.session.interruptAll()
+            if not wait(futures, timeout=0.2).not_done:
+                return
 
     def next_view(self) -> str:
         return next(self._view_names)
