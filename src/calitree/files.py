@@ -55,7 +55,10 @@ def _matching(pattern: str) -> list[str]:
             f"pyarrow.dataset.dataset({pattern!r})."
         )
     if path.is_dir():
-        found = sorted(each for each in path.rglob("*") if each.is_file() and _is_data(each, path))
+        try:
+            found = sorted(e for e in path.rglob("*") if e.is_file() and _is_data(e, path))
+        except OSError as error:
+            raise SchemaError(f"Cannot list {path.absolute()}: {error}.") from None
         if not found:
             raise SchemaError(f"There is no Parquet or CSV file in {path.absolute()}.")
         return [str(each) for each in found if _ending(each.name)] or [str(found[0])]

@@ -23,6 +23,12 @@ from calitree.errors import ExpressionError
 from calitree.expressions import parse_node
 
 Plus = Literal["sum", "min", "max", "any"]
+
+_IN_TIMES = (
+    *(exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Paren, exp.Least, exp.Greatest),
+    *(exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Is),
+    *(exp.Case, exp.If, exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null),
+)
 Scalar = int | float | bool | None
 
 
@@ -62,8 +68,16 @@ class Semiring:
             raise ExpressionError(
                 f"Semiring {self.name!r}: only sums can be subtracted, so ⊖ needs ⊕ to be sum."
             )
+        for name in self.components:
+            if self.components.count(name) > 1:
+                raise ExpressionError(f"Semiring {self.name!r} has two components {name!r}.")
         names = {f"{side}_{name}" for side in "lr" for name in self.components}
         for text, node in zip(self.times, self.times_nodes, strict=True):
+            for part in node.walk():
+                if not isinstance(part, _IN_TIMES):
+                    raise ExpressionError(
+                        f"Semiring {self.name!r}: ⊗ {text!r} is not arithmetic or logic: {part.sql()}."
+                    )
             for column in node.find_all(exp.Column):
                 if column.name not in names:
                     listed = ", ".join(sorted(names))

@@ -17,13 +17,12 @@ from __future__ import annotations
 import re
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pyarrow as pa
@@ -31,6 +30,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from calitree.engines import Contraction, Input, Output, Table
+from calitree.engines.spark_jobs import Jobs, Value, explained, is_remote
 from calitree.engines.spark_numbers import Field
 from calitree.engines.spark_query import Query, write_query
 from calitree.engines.spark_sql import to_spark
@@ -50,11 +50,6 @@ from calitree.types import Kind
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-THREADS = 4
-"""How many queries run at a time: a small one leaves most of Spark idle."""
-
-Value = TypeVar("Value")
-
 
 class SparkEngine:
     """The `Engine` protocol on PySpark."""
@@ -63,7 +58,7 @@ class SparkEngine:
 
     def __init__(self, session: SparkSession | None = None) -> None:
         self._session = session
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="calitree-spark")
+        self._jobs = Jobs()
         prefix = f"calitree_{uuid4().hex[:12]}"
         self._view_names = (f"{prefix}_{i}" for i in count())
         self.lock = threading.RLock()
@@ -83,7 +78,7 @@ class SparkEngine:
 
     def load(self, name: str, source: Any) -> SparkTable:
         """A Spark frame or table, files, or whatever else Arrow can be made of."""
-        with _explained(f"load {name}"):
+        with explained(f"load {name}"):
             frame = self._frame(name, source)
             if frame is not None:
                 return self._relation(name, frame)
@@ -98,7 +93,7 @@ class SparkEngine:
         def queries() -> list[Query]:
             return [write_query(contraction.inputs, each, utc) for each in contraction.outputs]
 
-        with _explained("prepare a contraction"):
+        with explained("prepare a contraction"):
             written = queries()
             wanted: dict[SparkTable, set[str]] = {}
             for query in written:
@@ -116,7 +111,7 @@ class SparkEngine:
         own = self._own(table)
         held = own.held
         if held is None:
-            with _explained(f"read {own.label}"):
+            with explained(f"read {own.label}"):
                 (held,) = self._run([own.frame.toArrow])
         return decoded(held, own.fields)
 
@@ -125,7 +120,7 @@ class SparkEngine:
     def spark_frame(self, table: Table) -> DataFrame:
         """The table as a frame, under the names of its columns."""
         own = self._own(table)
-        with _explained(f"read {own.label}"):
+        with explained(f"read {own.label}"):
             return self.session.sql(as_original(own)) if own.fields else own.frame.select()
 
     def result_frame(self, table: Table, formulas: Mapping[str, exp.Expr]) -> DataFrame:
@@ -134,7 +129,7 @@ class SparkEngine:
         columns = ", ".join(
             f"{to_spark(each)} AS {quoted(name)}" for name, each in formulas.items()
         )
-        with _explained(f"read {own.label}"):
+        with explained(f"read {own.label}"):
             return self.session.sql(f"SELECT {columns} FROM ({as_original(own)})")
 
     def query(self, sql: str, tables: Mapping[str, Table]) -> pa.Table:
@@ -142,13 +137,13 @@ class SparkEngine:
 
         This is how an answer is checked against the join really built.
         """
-        with _explained(f"run {sql!r}"):
+        with explained(f"run {sql!r}"):
             (result,) = self._run([self._sql(sql, tables).toArrow])
         return result
 
     def materialise(self, sql: str, tables: Mapping[str, Table]) -> SparkTable:
         """The result of plain SQL as a table: the wide table, built once."""
-        with _explained(f"run {sql!r}"):
+        with explained(f"run {sql!r}"):
             (frame,) = self._run([self._sql(sql, tables).localCheckpoint])
             return self._relation("a materialised query", frame)
 
@@ -209,7 +204,7 @@ class SparkEngine:
             names = sorted(unknown[table])
             table.learn(*_sizes(table, names))
 
-        with _explained("measure " + ", ".join(table.label for table in tables)):
+        with explained("measure " + ", ".join(table.label for table in tables)):
             self._run(partial(look, table) for table in tables)
         return bool(tables)
 
@@ -230,7 +225,7 @@ class SparkEngine:
             if zero is not None
         )
         made = partial(SparkTable, self, label, query.fields, key=key, null_free=sums)
-        with _explained(_described(inputs, output)):
+        with explained(_described(inputs, output)):
             frame = self.session.sql(query.text)
             if not output.keep:
                 return made(held=frame.toArrow())
@@ -244,57 +239,29 @@ class SparkEngine:
         from pyspark.sql.functions import expr
 
         numbers = [name for name, field in fields.items() if field.coded]
+        if is_remote(self.session):  # where what is observed during a checkpoint is lost
+            table = made(frame=frame.localCheckpoint())
+            table.learn(*_sizes(table, numbers))
+            return table
         columns = [fields[name].name for name in numbers]
-        wanted = ["COUNT(1) AS n", *(f"MAX(ABS({each})) AS {each}" for each in columns)]
+        ends = [f"{end}({each}) AS {end}_{each}" for each in columns for end in ("MIN", "MAX")]
         observation = Observation()
-        table = made(frame=frame.observe(observation, *map(expr, wanted)).localCheckpoint())
+        observed = frame.observe(observation, *map(expr, ["COUNT(1) AS n", *ends]))
+        table = made(frame=observed.localCheckpoint())
         seen = observation.get
-        table.learn(seen["n"], {n: seen[c] for n, c in zip(numbers, columns, strict=True)})
+        table.learn(
+            seen["n"],
+            {
+                name: _furthest((seen[f"MIN_{column}"], seen[f"MAX_{column}"]))
+                for name, column in zip(numbers, columns, strict=True)
+            },
+        )
         return table
 
     # -- running ---------------------------------------------------------------------------------
 
     def _run(self, tasks: Iterable[Callable[[], Value]]) -> list[Value]:
-        """Run all, some at a time, in threads of ours; once one fails, no other is begun.
-
-        One task takes a thread too: a Ctrl-C in the midst of a call to Spark would leave the
-        connection of the calling thread out of step.
-        """
-        tag, stopped = f"calitree-{uuid4().hex}", threading.Event()
-
-        def tagged(task: Callable[[], Value]) -> Value:
-            if stopped.is_set():
-                raise EngineError("Interrupted.")
-            self.session.addTag(tag)
-            try:
-                return task()
-            finally:
-                self.session.removeTag(tag)
-
-        futures = [self._pool.submit(tagged, task) for task in tasks]
-        try:
-            return [future.result() for future in futures]
-        except BaseException as error:
-            stopped.set()
-            if not isinstance(error, Exception):
-                self._interrupt(tag, futures)
-            raise
-
-    def _interrupt(self, tag: str, futures: Sequence[Future[Any]]) -> None:
-        """Ctrl-C: stop the jobs of these tasks.
-
-        Without Connect a tag is known only to the thread that has set it, and that one is waiting. So
-        all jobs of the session are stopped, as PySpark's own Ctrl-C does.
-        """
-        remote = type(self.session).__module__.startswith("pyspark.sql.connect")
-        for _ in range(50):  # again, as a job may have been just about to start
-            with suppress(Exception):
-                if remote:
-                    self.session.interruptTag(tag)
-                else:
-                    self.session.interruptAll()
-            if not wait(futures, timeout=0.2).not_done:
-                return
+        return self._jobs.run(self.session, tasks)
 
     def next_view(self) -> str:
         return next(self._view_names)
@@ -341,16 +308,3 @@ def _described(inputs: Sequence[Input], output: Output) -> str:
     by = f" by {', '.join(output.keep)}" if output.keep else ""
     where = f" where {' and '.join(map(str, output.where))}" if output.where else ""
     return f"compute {', '.join(c.name for c in output.columns) or 'rows'}{by} of {joined}{where}"
-
-
-@contextmanager
-def _explained(what: str) -> Iterator[None]:
-    """Spark's errors, with a first line that says what failed and why."""
-    try:
-        yield
-    except Exception as error:
-        if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j", "grpc"):
-            raise
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        reason = lines[0] if lines else type(error).__name__
-        raise EngineError(f"Spark could not {what}: {reason}") from error

@@ -64,9 +64,7 @@ class SparkTable:
         frame: DataFrame | None = None,
         held: pa.Table | None = None,
         key: frozenset[str] | None = None,
-        rows: int | None = None,
         null_free: frozenset[str] = frozenset(),
-        measured: bool = False,
     ) -> None:
         self.engine = engine
         self.label = label
@@ -74,11 +72,14 @@ class SparkTable:
         self.held = held
         self.key = key
         self.null_free = null_free
-        self.known_rows = held.num_rows if held is not None else rows
-        self.measured = set(fields) if measured else set()
+        self.known_rows = None if held is None else held.num_rows
+        self.measured: set[str] = set()
         """The columns whose bounds come from the data, not from their types."""
-        self._frame = frame
         self._view: str | None = None
+        self._frames = [] if frame is None else [frame]
+        # A frame of Connect tells the server that it is gone, and hangs if it is so only when the
+        # interpreter is. A finaliser runs before that.
+        weakref.finalize(self, self._frames.clear)
 
     @property
     def kinds(self) -> Mapping[str, Kind]:
@@ -90,7 +91,8 @@ class SparkTable:
         if self.known_rows is None:
             self.engine.measure({self: set()})
             assert self.known_rows is not None
-        return self.known_rows
+        rows: int = self.known_rows
+        return rows
 
     @property
     def nbytes(self) -> int:
@@ -103,10 +105,10 @@ class SparkTable:
 
     @property
     def frame(self) -> DataFrame:
-        if self._frame is None:
+        if not self._frames:
             assert self.held is not None
-            self._frame = self.engine.local_frame(self.held)
-        return self._frame
+            self._frames.append(self.engine.local_frame(self.held))
+        return self._frames[0]
 
     @property
     def view(self) -> str:

@@ -7,6 +7,7 @@ them. A message is codes for its attributes and arrays for its annotations.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -244,7 +245,10 @@ class LocalEngine:
         key = (expression.sql, names)
         if key not in table.lifts:
             columns = {a: table.data.column(c) for a, c in names}
-            table.lifts[key] = v.from_arrow(evaluate(expression.node, columns, table.rows))
+            value = v.from_arrow(evaluate(expression.node, columns, table.rows))
+            if expression.kind in (Kind.INTEGER, Kind.DECIMAL) and not value.is_integer:
+                value = replace(value, exact=False)
+            table.lifts[key] = value
         return table.lifts[key]
 
 
@@ -275,10 +279,7 @@ def _times(semiring: Semiring, left: list[Value], right: list[Value], length: in
     exact = all(value.exact for value in (*left, *right))
     whole = all(value.is_integer for value in (*left, *right))
     found = [v.from_arrow(evaluate(node, sides, length)) for node in semiring.times_nodes]
-    return [
-        Value(x.data, x.valid, x.scale, x.labels, exact and x.exact and (x.is_integer or not whole))
-        for x in found
-    ]
+    return [replace(x, exact=exact and x.exact and (x.is_integer or not whole)) for x in found]
 
 
 def _plus(plus: str, value: Value, groups: Array, count: int) -> Value:

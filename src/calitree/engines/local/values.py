@@ -167,14 +167,21 @@ def total(value: Value, groups: Array, count: int) -> Value:
         data = np.bincount(groups, weights=value.data, minlength=count)
         return Value(data[:count], None, exact=value.exact)
     if value.bound * len(value.data) >= LIMIT:
-        sizes = np.bincount(groups, weights=np.abs(value.data.astype(np.float64)), minlength=count)
-        if len(sizes) and sizes.max() >= LIMIT // 2:
-            rough = value.as_float()
-            data = np.bincount(groups, weights=rough.data, minlength=count)
-            return Value(data[:count], None, exact=False)
+        return _total_of_halves(value, groups, count)
     result = np.zeros(count, np.int64)
     np.add.at(result, groups, value.data)
     return Value(result, None, value.scale, None, value.exact)
+
+
+def _total_of_halves(value: Value, groups: Array, count: int) -> Value:
+    """Sums that may pass 64 bits: those of the upper and of the lower 32 bits cannot."""
+    upper, lower = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    np.add.at(upper, groups, value.data >> 32)
+    np.add.at(lower, groups, value.data & 0xFFFFFFFF)
+    sums = [(u << 32) + low for u, low in zip(upper.tolist(), lower.tolist(), strict=True)]
+    if all(-LIMIT <= each < LIMIT for each in sums):
+        return Value(np.array(sums, np.int64), None, value.scale, None, value.exact)
+    return Value(np.array([each / 10**value.scale for each in sums], np.float64), exact=False)
 
 
 def extreme(value: Value, groups: Array, count: int, largest: bool) -> Value:
