@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -225,6 +225,25 @@ def test_no_product_where_a_message_connects(engine: SparkEngine) -> None:
     output = bag.output(n=[Stored(2, "n")])
     assert "CROSS" not in write_query(bag.inputs, output, utc=True).text
     assert answer(engine, bag, output) == [(2,)]
+
+
+def test_a_table_joined_with_itself(engine: SparkEngine, stores: Any) -> None:
+    inner = Bag(of(stores))
+    (message,) = inner.run(engine, inner.output("store", "city", n=[]))
+    for table in (stores, message):
+        bag = Bag(of(table, city="here", n="m"), of(table, city="there", n="k"))
+        assert answer(engine, bag, bag.output("store", n=[])) == [(1, 1), (2, 4)]
+
+
+def test_nothing_to_join_is_one_row(engine: SparkEngine) -> None:
+    assert answer(engine, Bag(), Bag().output(n=[], low=(MIN, []))) == [(1, 0)]
+
+
+def test_columns_of_nothing_but_null(engine: SparkEngine) -> None:
+    bag = Bag(of(engine.load("t", {"k": [1, 1], "x": [None, None]})))
+    assert bag.inputs[0].table.kinds["x"] is Kind.NULL
+    output = bag.output("x", n=[], s=[bag.lift(0, "x")], m=(MAX, [bag.lift(0, "x")]))
+    assert answer(engine, bag, output) == [(None, 2, 0, None)]
 
 
 def test_filters(engine: SparkEngine, sales: Any, stores: Any) -> None:
@@ -642,10 +661,13 @@ def test_csv(engine: SparkEngine, tmp_path: Any) -> None:
         table = engine.load("t", tmp_path / "t.csv")
         kinds = [Kind.INTEGER, Kind.STRING, Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ]
         assert list(table.kinds.values()) == kinds
-        first, second = engine.arrow(table).to_pylist()
+        arrow = engine.arrow(table)
+    assert arrow.schema.field("zoned").type == pa.timestamp("us", "UTC")
+    first, second = arrow.to_pylist()
     assert (first["n"], first["s"]) == (1, 'say "hi"')
     assert (second["n"], second["s"]) == (None, None)
     assert first["at"] == datetime(2020, 3, 8, 2, 30)
+    assert second["zoned"] == datetime(2020, 1, 1, 12, tzinfo=UTC)
 
 
 def test_rows_are_counted_when_asked(spark: SparkSession, engine: SparkEngine) -> None:

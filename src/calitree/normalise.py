@@ -13,6 +13,7 @@ What is not understood is refused: an option that is dropped silently would be a
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from functools import reduce
 from typing import Any, ClassVar, NamedTuple
 
@@ -183,9 +184,9 @@ class _Typing:
         """Two sides of a comparison, brought to one kind."""
         (a, ka), (b, kb) = left, right
         if ka.is_temporal and isinstance(b, exp.Literal) and b.is_string:
-            b, kb = cast(b, ka), ka
+            b, kb = self.moment(b, ka), ka
         elif kb.is_temporal and isinstance(a, exp.Literal) and a.is_string:
-            a, ka = cast(a, kb), kb
+            a, ka = self.moment(a, kb), kb
         if ka.is_temporal and kb.is_temporal and ka is not kb:
             kind = wider(ka, kb)
             a, b = (a if ka is kind else cast(a, kind)), (b if kb is kind else cast(b, kind))
@@ -195,6 +196,16 @@ class _Typing:
                 f"cannot compare {display(a)} ({ka.phrase}) with {display(b)} ({kb.phrase})"
             )
         return a, b
+
+    def moment(self, literal: exp.Literal, kind: Kind) -> exp.Expr:
+        """A quoted date or timestamp; what is none is told now, not when rows are read."""
+        try:
+            datetime.fromisoformat(literal.name.strip())
+        except ValueError:
+            raise self.fail(
+                f"'{literal.name}' is not {kind.phrase}; write 2024-01-31 or 2024-01-31 12:30:00"
+            ) from None
+        return cast(literal, kind)
 
     def _normal(self, node: exp.Expr) -> Pair:
         if isinstance(node, exp.Paren):

@@ -160,15 +160,15 @@ class SparkEngine:
 
     def _frame(self, name: str, source: Any) -> DataFrame | None:
         """The frame that Spark itself makes of a source, if it can."""
-        from pyspark.sql import DataFrame
-
         from calitree.engines.spark_read import read
 
-        if not isinstance(source, DataFrame):
+        session = getattr(source, "sparkSession", None)
+        if session is None:
             return read(self.session, name, source)
         if self._session is None:
-            self._session = source.sparkSession
-        return source
+            self._session = session
+        frame: DataFrame = source
+        return frame
 
     def _relation(self, label: str, frame: DataFrame) -> SparkTable:
         schema = frame.schema

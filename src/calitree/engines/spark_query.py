@@ -182,13 +182,13 @@ class _Build:
             else:
                 text += f" CROSS JOIN {table}" if text else table
             seen = here | seen
-        return text
+        return text or "(SELECT 1)"  # the product of no inputs is one row
 
     def hint(self) -> str:
         """Small inputs go to the tasks; if all are small, the largest is where they go to."""
         rows = {p.alias: p.table.known_rows for p in self.places}
         sizes = {alias: ENDLESS if n is None else n for alias, n in rows.items()}
-        largest = max(sizes, key=lambda alias: sizes[alias])
+        largest = max(sizes, key=lambda alias: sizes[alias], default=None)
         small = [a for a, size in sizes.items() if a != largest and size <= BROADCAST_ROWS]
         return f"/*+ BROADCAST({', '.join(small)}) */ " if small else ""
 

@@ -186,6 +186,8 @@ def decoded(held: pa.Table, fields: Mapping[str, Field]) -> pa.Table:
 
 
 def _decoded(column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
+    if field.kind is Kind.TIMESTAMP_TZ:
+        return column.cast(pa.timestamp("us", "UTC"))  # the session's zone is nobody's business
     if not field.coded:
         return column
     if field.scale:
