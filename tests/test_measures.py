@@ -17,7 +17,6 @@ import pytest
 import calitree as ct
 from calitree.annotation import Aggregate
 from calitree.measures import AGGREGATE_NAMES, Measure, measure_of
-from calitree.planner import needed
 from calitree.result import Result
 
 # -- what a measure is compiled to ---------------------------------------------------------------
@@ -173,7 +172,7 @@ def carried(*texts: str) -> dict[str, set[str]]:
     """What each message carries once a tree is calibrated for these measures."""
     wide = graph().calibrate({text: text for text in texts})
     return {
-        f"{u}→{v}": {shown(each) for each in needed(wide._pivot, u, v)}
+        f"{u}→{v}": {shown(each) for each in wide._pivot.columns[u, v]}
         for u, v in wide.tree.directed
     }
 

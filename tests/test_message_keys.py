@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from calitree.annotation import Exclude, GroupBy, Select, Update
 from calitree.calibrated import WideTable
 from calitree.placement import Placement
-from calitree.planner import needed
 from tests.databases import Database, databases, join_size, questions
 from tests.scale import examples
 
@@ -99,7 +98,7 @@ def test_each_annotation_changes_exactly_the_keys_downstream(data: st.DataObject
         assert (bound.keys[u, v] != plain_key) == (bag in behind)
         # λ changes columns, never rows, and only downstream of its relation.
         assert lifted.keys[u, v] == plain_key
-        new = set(needed(lifted, u, v)) - set(needed(plain, u, v))
+        new = set(lifted.columns[u, v]) - set(plain.columns[u, v])
         lifts = {lift for a in lifted.query.aggregates for lift in a.lifts}
         assert bool(new) == (bool(lifts) and home in behind)
     assert any(isinstance(a, GroupBy) for key in grouped.keys.values() for a in key.behind) == any(

@@ -25,7 +25,6 @@ from calitree.engines import (
 from calitree.message import Message, MessageKey
 from calitree.placement import Placement
 from calitree.plan import Absorb, Measured, Send, Step
-from calitree.planner import needed
 from calitree.schema import Schema
 from calitree.store import Store
 
@@ -109,7 +108,7 @@ class Run:
 
     def _message(self, source: str, target: str) -> Message:
         key = self.placement.keys[source, target]
-        columns = frozenset(needed(self.placement, source, target))
+        columns = frozenset(self.placement.columns[source, target])
         message = self.found.get(key) or self.store.find(key, columns)
         assert message is not None, f"{key} was planned but is not there"
         return message

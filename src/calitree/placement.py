@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from calitree.annotation import Annotation, Exclude, GroupBy, Select, Update
+from calitree.annotation import Aggregate, Annotation, Exclude, GroupBy, Select, Update
 from calitree.expressions import Expression
 from calitree.hypertree import Edge, Hypertree
 from calitree.message import MessageKey
@@ -61,10 +61,26 @@ class Placement:
     def _groups(self) -> tuple[tuple[str, frozenset[str]], ...]:
         return tuple((a, self.tree.holders((a,))) for a in self.query.keep)
 
+    @cached_property
+    def _relations_behind(self) -> dict[Edge, frozenset[str]]:
+        homes = {relation: self.tree.home(relation) for relation in self.query.relations}
+        return {
+            (u, v): frozenset(r for r, home in homes.items() if home in self.tree.behind(u, v))
+            for u, v in self.tree.directed
+        }
+
     def relations_behind(self, source: str, target: str) -> frozenset[str]:
         """The joined relations behind an edge. If there are none, the message is the identity."""
-        bags = self.tree.behind(source, target)
-        return frozenset(r for r in self.query.relations if self.tree.home(r) in bags)
+        return self._relations_behind[source, target]
+
+    @cached_property
+    def columns(self) -> dict[Edge, tuple[Aggregate, ...]]:
+        """The columns that each message must carry for the query's aggregates."""
+        found = {}
+        for edge, relations in self._relations_behind.items():
+            parts = (aggregate.behind(relations) for aggregate in self.query.aggregates)
+            found[edge] = tuple(dict.fromkeys(part for part in parts if not part.is_one))
+        return found
 
     def selected(self, source: str, target: str) -> frozenset[Expression]:
         """The predicates applied behind an edge."""

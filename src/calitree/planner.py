@@ -8,6 +8,8 @@ because our keys do not keep it any further.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from calitree.annotation import Aggregate, Annotation, Exclude, GroupBy, Lift, Select, SumOut
 from calitree.cost import Cost
 from calitree.hypertree import Bag, Edge, Hypertree
@@ -23,9 +25,13 @@ def plan_query(
 ) -> tuple[Plan, Placement]:
     """The cheapest plan found, and the placement it uses."""
     placement = _with_bindings(placement, pivot)
-    root = cheapest_root(schema, placement, store)
-    placement = push_down(placement, root, missing_edges(placement, root, store))
-    missing = missing_edges(placement, root, store)
+    stored = stored_edges(placement, store)
+    root = cheapest_root(Cost(schema, placement, stored))
+    missing = missing_edges(placement, root, stored)
+    pushed = push_down(placement, root, missing)
+    if pushed is not placement:
+        placement, stored = pushed, stored_edges(pushed, store)
+        missing = missing_edges(placement, root, stored)
     upward = placement.tree.upward(root)
     onward = dict(upward)
     steps = tuple(Step(u, (_send(placement, pivot, u, v),)) for u, v in upward if (u, v) in missing)
@@ -38,7 +44,7 @@ def plan_query(
     )
     query = placement.query
     absorb = Absorb(root, query.keep, placement.where(root, None), query.aggregates)
-    cost = Cost(schema, placement, stored_edges(placement, store)).answer(root)
+    cost = Cost(schema, placement, stored).answer(root)
     return Plan(root, steps, reused, absorb, placed(placement, pivot, root), cost), placement
 
 
@@ -69,29 +75,23 @@ def plan_calibration(schema: Schema, placement: Placement, store: Store) -> Plan
     return Plan(root, tuple(steps), reused, None, placed(placement, placement, root))
 
 
-def needed(placement: Placement, source: str, target: str) -> tuple[Aggregate, ...]:
-    """The columns that a message must carry for the query's aggregates."""
-    relations = placement.relations_behind(source, target)
-    parts = (aggregate.behind(relations) for aggregate in placement.query.aggregates)
-    return tuple(dict.fromkeys(part for part in parts if not part.is_one))
-
-
 def stored_edges(placement: Placement, store: Store) -> dict[Edge, Message]:
     """Every directed edge whose message is at hand."""
     found = {}
     for edge, key in placement.keys.items():
-        message = store.find(key, frozenset(needed(placement, *edge)))
+        message = store.find(key, frozenset(placement.columns[edge]))
         if message is not None:
             found[edge] = message
     return found
 
 
-def missing_edges(placement: Placement, root: str, store: Store) -> frozenset[Edge]:
+def missing_edges(
+    placement: Placement, root: str, stored: Mapping[Edge, Message]
+) -> frozenset[Edge]:
     """The edges towards `root` to be computed: the Steiner tree without its root.
 
     What lies behind a message that is reused is not needed at all.
     """
-    stored = stored_edges(placement, store)
     upward = placement.tree.upward(root)
     onward = dict(upward)
     missing: set[Edge] = set()
@@ -102,17 +102,16 @@ def missing_edges(placement: Placement, root: str, store: Store) -> frozenset[Ed
     return frozenset(missing)
 
 
-def cheapest_root(schema: Schema, placement: Placement, store: Store) -> str:
+def cheapest_root(cost: Cost) -> str:
     """Single-query optimisation (§3.3.1): try every bag; at equal cost, one that has what is
     grouped by.
     """
-    cost = Cost(schema, placement, stored_edges(placement, store))
-    keep = frozenset(placement.query.keep)
+    keep = frozenset(cost.placement.query.keep)
 
     def rank(bag: Bag) -> tuple[float, int]:
         return cost.answer(bag.name), len(keep - bag.attributes)
 
-    return min(placement.tree.bags, key=rank).name
+    return min(cost.tree.bags, key=rank).name
 
 
 def push_down(placement: Placement, root: str, missing: frozenset[Edge]) -> Placement:
@@ -176,7 +175,7 @@ def _with_bindings(placement: Placement, pivot: Placement) -> Placement:
 
 def _send(placement: Placement, pivot: Placement, source: str, target: str) -> Send:
     key = placement.keys[source, target]
-    columns = needed(placement, source, target)
+    columns = placement.columns[source, target]
     where = placement.where(source, target)
     why = "" if pivot is placement else _why(key, columns, pivot)
     return Send(key, placement.keep(source, target), where, columns, why)
@@ -191,7 +190,7 @@ def _why(key: MessageKey, columns: tuple[Aggregate, ...], pivot: Placement) -> s
         reasons = [f"{each} is not in the pivot" for each in added]
         reasons += [f"the pivot's {each} is not wanted" for each in dropped]
         return "; ".join(reasons)
-    known = frozenset(needed(pivot, key.source, key.target))
+    known = frozenset(pivot.columns[key.source, key.target])
     fresh: set[Lift] = set()
     for column in columns:
         if column not in known:

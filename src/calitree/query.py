@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from calitree.annotation import Aggregate
 from calitree.errors import QueryError, did_you_mean
@@ -28,12 +29,12 @@ class Query:
     measures: tuple[tuple[str, Measure], ...]
     relations: frozenset[str]
 
-    @property
+    @cached_property
     def keep(self) -> tuple[str, ...]:
         """The attributes grouped by, each once."""
         return tuple(dict.fromkeys(attribute for _, attribute in self.group_by))
 
-    @property
+    @cached_property
     def aggregates(self) -> tuple[Aggregate, ...]:
         """All aggregates of all measures, each once."""
         return tuple(dict.fromkeys(a for _, measure in self.measures for a in measure.aggregates))

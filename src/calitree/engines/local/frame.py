@@ -88,41 +88,52 @@ class Frame:
             self.rows[index], self.length, self.codes = None, length, dict(codes)
             return
         shared = [name for name in codes if name in self.codes]
-        ours, theirs = self._matches(shared, codes, length)
-        self.keep(ours)
+        ours: Array | None
+        if not shared:
+            ours = np.repeat(np.arange(self.length), length)
+            theirs = np.tile(np.arange(length), self.length)
+        else:
+            left, right, space = self._keys(shared, codes)
+            counts = np.bincount(right[right >= 0], minlength=space)
+            if counts.max(initial=0) <= 1:
+                ours, theirs = _only_matches(left, right, space)
+            else:
+                ours, theirs = _all_matches(left, right, counts)
+        if ours is not None:
+            self.keep(ours)
         self.rows[index] = theirs
         self.codes |= {n: c[theirs] for n, c in codes.items() if n not in self.codes}
 
-    def _matches(
-        self, shared: list[str], codes: Mapping[str, Codes], length: int
-    ) -> tuple[Array, Array]:
-        """Positions of matching pairs: in this frame, and in the new input."""
-        if not shared:
-            ours = np.repeat(np.arange(self.length), length)
-            return ours, np.tile(np.arange(length), self.length)
-        left, right, space = self._keys(shared, codes, length)
-        here, there = np.flatnonzero(left >= 0), np.flatnonzero(right >= 0)
-        left, right = left[here], right[there]
-        order = np.argsort(right, kind="stable")
-        counts = np.bincount(right, minlength=space)
-        starts = np.cumsum(counts) - counts
-        each = counts[left]
-        ours = np.repeat(here, each)
-        offsets = np.arange(int(each.sum())) - np.repeat(np.cumsum(each) - each, each)
-        return ours, there[order[np.repeat(starts[left], each) + offsets]]
-
-    def _keys(
-        self, shared: list[str], codes: Mapping[str, Codes], length: int
-    ) -> tuple[Array, Array, int]:
+    def _keys(self, shared: list[str], codes: Mapping[str, Codes]) -> tuple[Array, Array, int]:
         """Join keys of both sides in one dense space, -1 where an attribute is NULL."""
-        both = [np.concatenate([self.codes[name], codes[name]]) for name in shared]
-        null = np.zeros(len(both[0]), bool)
-        for column in both:
-            null |= column < 0
         if len(shared) == 1:
-            keys, space = both[0].astype(np.int64), self.sizes[shared[0]]
-        else:
-            keys, distinct = group(both, [self.sizes[name] for name in shared], len(null))
-            space = len(distinct[0])
+            return self.codes[shared[0]], codes[shared[0]], self.sizes[shared[0]]
+        both = [np.concatenate([self.codes[name], codes[name]]) for name in shared]
+        keys, distinct = group(both, [self.sizes[name] for name in shared], len(both[0]))
+        null = np.logical_or.reduce([column < 0 for column in both])
         keys = np.where(null, -1, keys)
-        return keys[: self.length], keys[self.length :], space
+        return keys[: self.length], keys[self.length :], len(distinct[0])
+
+
+def _only_matches(left: Array, right: Array, space: int) -> tuple[Array | None, Array]:
+    """Where each key of the right side is there once: a look-up. None if every row has its match."""
+    places = np.full(space + 1, -1)  # one more, where NULL (-1) finds nothing
+    there = np.flatnonzero(right >= 0)
+    places[right[there]] = there
+    found = places[left]
+    matched = found >= 0
+    if matched.all():
+        return None, found
+    ours = np.flatnonzero(matched)
+    return ours, found[ours]
+
+
+def _all_matches(left: Array, right: Array, counts: Array) -> tuple[Array, Array]:
+    """Positions of all matching pairs: on the left side, and on the right."""
+    here, there = np.flatnonzero(left >= 0), np.flatnonzero(right >= 0)
+    keys = left[here]
+    order = there[np.argsort(right[there], kind="stable")]
+    starts = np.cumsum(counts) - counts
+    each = counts[keys]
+    offsets = np.arange(int(each.sum())) - np.repeat(np.cumsum(each) - each, each)
+    return np.repeat(here, each), order[np.repeat(starts[keys], each) + offsets]
