@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 import calitree as ct
 from calitree.calibrated import WideTable
 from calitree.demo import flights_graph, read_flights
+from calitree.passing import Run
 from calitree.plan import Absorb
+from calitree.planner import stored_edges
 from calitree.verify import compare
 from tests.databases import databases, join_size, questions
 from tests.scale import examples
@@ -23,9 +25,11 @@ def marginal(wide: WideTable, bag: str, other: str) -> pa.Table:
     placement = wide._pivot
     keep = tuple(sorted(wide.tree.separator(bag, other) | set(placement.query.keep)))
     absorb = Absorb(bag, keep, placement.where(bag, None), placement.query.aggregates)
-    return wide.engine.arrow(wide._run(placement).absorb(absorb)[0]).select(
-        [*keep, *(f"c{i}" for i in range(len(absorb.aggregates)))]
-    )
+    return wide.engine.arrow(
+        Run(wide.schema, wide.engine, placement, stored_edges(placement, wide._store)).absorb(
+            absorb
+        )[0]
+    ).select([*keep, *(f"c{i}" for i in range(len(absorb.aggregates)))])
 
 
 def assert_calibrated(wide: WideTable) -> None:

@@ -16,12 +16,13 @@ from sqlglot import exp
 from calitree.engines import Column, Contraction, Engine, Input, Lifted, Output
 from calitree.errors import QueryError
 from calitree.expressions import expression_of
-from calitree.hypertree import Hypertree
+from calitree.hypertree import Edge, Hypertree
+from calitree.message import Message
 from calitree.nodes import cast, kind_of, not_null, number, when
 from calitree.passing import Run
 from calitree.placement import Placement
 from calitree.plan import Plan
-from calitree.planner import plan_calibration, plan_query
+from calitree.planner import plan_calibration, plan_query, stored_edges
 from calitree.progress import Progress, progress_bar
 from calitree.query import MeasureLike, Measures, Query, query_of
 from calitree.result import Result
@@ -98,8 +99,9 @@ class WideTable:
 
     def refresh(self, progress: Progress | bool | None = None) -> Plan:
         """Pass every message of the pivot that is not there yet, upward and downward (Algorithm 1)."""
-        plan = plan_calibration(self.schema, self._pivot, self._store)
-        run = self._run(self._pivot)
+        stored = stored_edges(self._pivot, self._store)
+        plan = plan_calibration(self.schema, self._pivot, stored)
+        run = Run(self.schema, self.engine, self._pivot, stored)
         total = len(plan.computed)
         with progress_bar(progress, "calibrating") as tell:
             for step in plan.steps:
@@ -113,7 +115,7 @@ class WideTable:
     @property
     def is_calibrated(self) -> bool:
         """Whether the pivot's messages are all there, in both directions."""
-        return not plan_calibration(self.schema, self._pivot, self._store).steps
+        return self._pivot.edges <= stored_edges(self._pivot, self._store).keys()
 
     def query(
         self,
@@ -129,8 +131,8 @@ class WideTable:
         `relations` are those to join.
         """
         query = self._query(group_by, where, measures, relations)
-        plan, placement = self._plan(query)
-        run = self._run(placement)
+        plan, placement, stored = self._plan(query)
+        run = Run(self.schema, self.engine, placement, stored)
         for step in plan.steps:
             run.send(step)
         assert plan.absorb is not None
@@ -176,15 +178,12 @@ class WideTable:
                 self._queries[key] = query
         return query
 
-    def _plan(self, query: Query) -> tuple[Plan, Placement]:
+    def _plan(self, query: Query) -> tuple[Plan, Placement, dict[Edge, Message]]:
         return plan_query(self.schema, self._placement(query), self._pivot, self._store)
 
     def _placement(self, query: Query) -> Placement:
         versions = {name: relation.version for name, relation in self.schema.relations.items()}
         return Placement(self.tree, query, versions)
-
-    def _run(self, placement: Placement) -> Run:
-        return Run(self.schema, self.engine, self._store, placement)
 
     def _bound(self, placement: Placement) -> Placement:
         """Each of the pivot's σ on the smallest bag that can apply it to its own rows."""

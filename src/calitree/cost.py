@@ -74,7 +74,7 @@ class Cost:
         needs.
         """
         edge = (source, target)
-        if edge in self.stored or not self.placement.relations_behind(source, target):
+        if edge in self.stored or edge not in self.placement.edges:
             return 0.0
         if edge not in self._work:
             needed = (w for w in self.tree.neighbours(source) if w != target)

@@ -22,30 +22,41 @@ from calitree.engines import (
     Stored,
     Table,
 )
+from calitree.hypertree import Edge
 from calitree.message import Message, MessageKey
 from calitree.placement import Placement
 from calitree.plan import Absorb, Measured, Send, Step
 from calitree.schema import Schema
-from calitree.store import Store
 
 
 class Run:
-    """One plan being executed. `found` are its new messages, `measured` what they turned out to be."""
+    """One plan being executed.
 
-    def __init__(self, schema: Schema, engine: Engine, store: Store, placement: Placement) -> None:
+    `stored` are the messages that it may reuse, `found` are its new ones, and `measured` tells what
+    those turned out to be.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        engine: Engine,
+        placement: Placement,
+        stored: Mapping[Edge, Message],
+    ) -> None:
         self.schema = schema
         self.engine = engine
-        self.store = store
         self.placement = placement
         self.tree = placement.tree
-        self.found: dict[MessageKey, Message] = {}
+        self.stored = stored
+        self.found: dict[Edge, Message] = {}
         self.measured: dict[MessageKey | None, Measured] = {}
 
     def send(self, step: Step) -> None:
         """Compute all messages of one step in one contraction."""
         tables, seconds = self._contract(step.bag, {s.key.target: s for s in step.sends})
         for send, table in zip(step.sends, tables, strict=True):
-            self.found[send.key] = Message(send.key, table, _names(send.aggregates))
+            edge = (send.key.source, send.key.target)
+            self.found[edge] = Message(send.key, table, _names(send.aggregates))
             self.measured[send.key] = Measured(table.rows, seconds)
 
     def absorb(self, absorb: Absorb) -> tuple[Table, dict[Aggregate, str]]:
@@ -61,9 +72,9 @@ class Run:
         started = time.perf_counter()
         relations = [r for r in self.tree.bag(bag).relations if r in self.placement.query.relations]
         arriving = {
-            other: self._message(other, bag)
+            other: self.found.get((other, bag)) or self.stored[other, bag]
             for other in self.tree.neighbours(bag)
-            if set(wanted) != {other} and self.placement.relations_behind(other, bag)
+            if set(wanted) != {other} and (other, bag) in self.placement.edges
         }
         inputs = [
             Input(self.schema.relations[r].table, self.schema.columns_of[r]) for r in relations
@@ -105,13 +116,6 @@ class Run:
             if not part.is_one:
                 factors.append(Stored(index, arriving[other].columns[part]))
         return tuple(factors)
-
-    def _message(self, source: str, target: str) -> Message:
-        key = self.placement.keys[source, target]
-        columns = frozenset(self.placement.columns[source, target])
-        message = self.found.get(key) or self.store.find(key, columns)
-        assert message is not None, f"{key} was planned but is not there"
-        return message
 
 
 def _names(aggregates: Sequence[Aggregate]) -> dict[Aggregate, str]:

@@ -74,6 +74,11 @@ class Placement:
         return self._relations_behind[source, target]
 
     @cached_property
+    def edges(self) -> frozenset[Edge]:
+        """The directed edges whose messages say something: behind the others all is the identity."""
+        return frozenset(edge for edge, relations in self._relations_behind.items() if relations)
+
+    @cached_property
     def columns(self) -> dict[Edge, tuple[Aggregate, ...]]:
         """The columns that each message must carry for the query's aggregates."""
         found = {}

@@ -22,8 +22,8 @@ from calitree.store import Store
 
 def plan_query(
     schema: Schema, placement: Placement, pivot: Placement, store: Store
-) -> tuple[Plan, Placement]:
-    """The cheapest plan found, and the placement it uses."""
+) -> tuple[Plan, Placement, dict[Edge, Message]]:
+    """The cheapest plan found, the placement it uses, and the messages at hand for it."""
     placement = _with_bindings(placement, pivot)
     stored = stored_edges(placement, store)
     root = cheapest_root(Cost(schema, placement, stored))
@@ -38,17 +38,16 @@ def plan_query(
     reused = tuple(
         placement.keys[u, v]
         for u, v in upward
-        if (u, v) not in missing
-        and (v == root or (v, onward[v]) in missing)
-        and placement.relations_behind(u, v)
+        if (u, v) in placement.edges - missing and (v == root or (v, onward[v]) in missing)
     )
     query = placement.query
     absorb = Absorb(root, query.keep, placement.where(root, None), query.aggregates)
     cost = Cost(schema, placement, stored).answer(root)
-    return Plan(root, steps, reused, absorb, placed(placement, pivot, root), cost), placement
+    plan = Plan(root, steps, reused, absorb, placed(placement, pivot, root), cost)
+    return plan, placement, stored
 
 
-def plan_calibration(schema: Schema, placement: Placement, store: Store) -> Plan:
+def plan_calibration(schema: Schema, placement: Placement, stored: Mapping[Edge, Message]) -> Plan:
     """Algorithm 1: upward to a root, then downward; the messages a bag sends downward in one step.
 
     The root is the largest bag, which then sends all its messages in a single step.
@@ -60,7 +59,7 @@ def plan_calibration(schema: Schema, placement: Placement, store: Store) -> Plan
         return max((rows for rows in here), default=0)
 
     root = max((bag.name for bag in tree.bags), key=size)
-    missing = set(tree.directed) - stored_edges(placement, store).keys()
+    missing = placement.edges - stored.keys()
     upward = tree.upward(root)
     waves = [(u, [v]) for u, v in upward]
     order = [root, *(u for u, _ in reversed(upward))]
@@ -71,7 +70,7 @@ def plan_calibration(schema: Schema, placement: Placement, store: Store) -> Plan
         sends = tuple(_send(placement, placement, bag, v) for v in targets if (bag, v) in missing)
         if sends:
             steps.append(Step(bag, sends))
-    reused = tuple(placement.keys[e] for e in tree.directed if e not in missing)
+    reused = tuple(placement.keys[e] for e in tree.directed if e in placement.edges - missing)
     return Plan(root, tuple(steps), reused, None, placed(placement, placement, root))
 
 
@@ -97,7 +96,7 @@ def missing_edges(
     missing: set[Edge] = set()
     for u, v in reversed(upward):
         wanted = v == root or (v, onward[v]) in missing
-        if wanted and (u, v) not in stored and placement.relations_behind(u, v):
+        if wanted and (u, v) in placement.edges and (u, v) not in stored:
             missing.add((u, v))
     return frozenset(missing)
 
