@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from calitree.calibrated import WideTable
-from calitree.verify import attributes_of, compare, query_sql, wide_sql
+from calitree.plain import attributes_of, query_sql, wide_sql
+from calitree.verify import compare
 from tests.databases import Database, databases, join_size, questions
 from tests.scale import examples
 

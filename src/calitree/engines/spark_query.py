@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeVar
+from operator import methodcaller
+from typing import Protocol, TypeVar, cast
 
 from sqlglot import exp
 
-from calitree.engines import Column, Input, Lifted, Output, stored_parts
+from calitree.engines import Column, Factor, Input, Lifted, Output, stored_parts
 from calitree.engines.spark_numbers import BIGINT, DOUBLE, LIMITS, Field, Writer
 from calitree.errors import EngineError, did_you_mean
 from calitree.expressions import Expression
@@ -86,10 +87,8 @@ class Query:
 
 def write_query(inputs: Sequence[Input], output: Output, utc: bool) -> Query:
     """The query that computes `output`."""
-    places = join_order(
-        [Place(i, inputs[i].table, inputs[i].attributes) for i in output.inputs]  # type: ignore[arg-type]
-    )
-    return _Build(places, output, utc).query()
+    places = [Place(i, cast(Source, inputs[i].table), inputs[i].attributes) for i in output.inputs]
+    return _Build(join_order(places), output, utc).query()
 
 
 def join_order(places: Sequence[Place]) -> list[Place]:
@@ -198,7 +197,7 @@ class _Build:
         for condition in self.output.where:
             able = [p for p in self.places if condition.attributes <= p.attributes.keys()]
             node = self.located(condition, able[0] if able else None)
-            text, writer = self.fitted(lambda writer, node=node: writer.plain(node))  # type: ignore[misc]
+            text, writer = self.fitted(methodcaller("plain", node))
             exact = exact and writer.exact
             texts.append("FALSE" if isinstance(node, exp.Null) else f"({text})")
         return exact, f" WHERE {' AND '.join(texts)}" if texts else ""
@@ -227,18 +226,16 @@ class _Build:
             self.component(plus, node) for plus, node in zip(semiring.plus, products, strict=True)
         ]
 
-    def factor(self, column: Column, factor: object) -> list[exp.Expr]:
+    def factor(self, column: Column, factor: Factor) -> list[exp.Expr]:
         """One expression a component; what is NULL counts as zero, if zero is not NULL itself."""
-        semiring = column.semiring
+        semiring, place = column.semiring, self.by_index[factor.input]
         if isinstance(factor, Lifted):
-            place = self.by_index[factor.input]
             nodes = [self.located(each, place) for each in factor.expressions]
             return [
                 node if zero is None or isinstance(node, exp.Literal) else _or(node, zero)
                 for node, zero in zip(nodes, semiring.zero, strict=True)
             ]
-        place = self.by_index[factor.input]  # type: ignore[attr-defined]
-        names = [place.of(part) for part in stored_parts(factor.name, semiring)]  # type: ignore[attr-defined]
+        names = [place.of(part) for part in stored_parts(factor.name, semiring)]
         return [_named(name, self.fields[name].kind) for name in names]
 
     def component(self, plus: Plus, node: exp.Expr) -> tuple[str, Field]:
@@ -297,8 +294,9 @@ def _named(name: str, kind: Kind) -> exp.Expr:
 
 def _literal(value: Scalar) -> exp.Expr:
     """Zero or one; 1.0 is the integer 1 to us, or every count would become a decimal."""
-    whole = isinstance(value, float) and value.is_integer()
-    return literal(int(value) if whole else value)  # type: ignore[arg-type]
+    if isinstance(value, float) and value.is_integer():
+        return literal(int(value))
+    return literal(value)
 
 
 def _or(node: exp.Expr, zero: Scalar) -> exp.Expr:
