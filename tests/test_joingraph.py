@@ -116,3 +116,37 @@ def test_progress_is_told_bag_by_bag() -> None:
     nations().calibrate(progress=lambda done, total, what: told.append((done, total, what)))
     assert told[0][:2] == (0, 8) and told[-1] == (8, 8, "")
     assert any("orders→" in what for _, _, what in told)
+
+
+@pytest.mark.parametrize("engine", ["reference", "local"])
+def test_integers_join_floats_as_frames_with_missing_keys_have_them(engine: str) -> None:
+    graph = ct.JoinGraph(engine=engine)
+    graph.add_relation("a", {"k": [1, 2, 3, 0]})
+    graph.add_relation("b", {"k": [1.0, 3.0, 3.5, float("nan"), -0.0, None]})
+    graph.add_join("a", "b", on="k")
+    wide = graph.calibrate()
+    assert sorted(row["k"] for row in wide.query(group_by=["k"]).rows()) == [0, 1, 3]
+    assert wide.verify().ok
+
+
+@pytest.mark.parametrize("engine", ["reference", "local"])
+def test_nan_is_a_key_and_there_is_one_zero(engine: str) -> None:
+    """As DuckDB and Spark have it: NaN equals NaN, and -0.0 equals 0.0."""
+    nan = float("nan")
+    graph = ct.JoinGraph(engine=engine)
+    graph.add_relation("a", {"k": [0.0, -0.0, nan, 1.5, None]})
+    graph.add_relation("b", {"k": [-0.0, nan, nan, None]})
+    graph.add_join("a", "b", on="k")
+    wide = graph.calibrate()
+    assert wide.query(where="k = 0").rows() == [{"n": 2}]
+    assert wide.query().rows() == [{"n": 4}]
+    assert wide.verify([{}, {"group_by": ["k"]}]).ok
+
+
+def test_keys_that_a_double_cannot_hold_are_refused() -> None:
+    graph = ct.JoinGraph(engine="local")
+    graph.add_relation("a", {"k": [2**53 + 1]})
+    graph.add_relation("b", {"k": [0.5]})
+    graph.add_join("a", "b", on="k")
+    with pytest.raises(ct.EngineError, match="Cast one of the columns in its source"):
+        graph.calibrate()

@@ -85,12 +85,14 @@ def parse(text: str, resolve: Resolver) -> Expression:
 
 def parse_predicate(text: str, resolve: Resolver) -> tuple[Expression, ...]:
     """Parse a condition into its conjuncts; `a and b` filters the same rows as `a`, then `b`."""
-    whole = typed(parse_node(text), resolve)
-    if whole.kind not in (Kind.BOOLEAN, Kind.NULL):
-        raise ExpressionError(
-            f"A filter must be true or false, but {text!r} is {whole.kind.phrase}."
-        )
-    parts = dict.fromkeys(map(expression_of, conjuncts(whole.node)))
+    parts: dict[Expression, None] = {}
+    for node in conjuncts(parse_node(text)):
+        part = typed(node, resolve)
+        if part.kind not in (Kind.BOOLEAN, Kind.NULL):
+            raise ExpressionError(
+                f"A filter must be true or false, but {part.text!r} is {part.kind.phrase}."
+            )
+        parts[part] = None
     return tuple(parts)
 
 

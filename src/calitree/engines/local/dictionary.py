@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from calitree.errors import EngineError
+
 Codes = np.ndarray[Any, np.dtype[np.int32]]
 
 
@@ -76,10 +78,13 @@ class Dictionary:
         encoded = plain(column).dictionary_encode()
         local = encoded.dictionary
         dtype = common(self.values.type, local.type)
-        if self.values.type != dtype:
-            self.values = self.values.cast(dtype)
-        if local.type != dtype:
-            local = local.cast(dtype)
+        try:
+            self.values, local = self.values.cast(dtype), local.cast(dtype)
+        except pa.ArrowInvalid as error:
+            raise EngineError(
+                f"Keys of type {self.values.type} and {local.type} cannot be compared: {error}. "
+                "Cast one of the columns in its source."
+            ) from None
         known = pc.index_in(local, value_set=self.values)
         fresh = pc.is_null(known)
         if pc.any(fresh).as_py():
