@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser, Namespace
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -176,7 +177,7 @@ def test_a_disagreement_is_told(
 
 def test_an_answer_that_changes_when_asked_again_is_told() -> None:
     race = Race(repeat=1)
-    values = iter([1] + [2] * 10**6)
+    values = chain([1], repeat(2))
     contestants = (
         Contestant("a", lambda: next(values), numbered),
         Contestant("b", lambda: 1, numbered),
