@@ -150,12 +150,13 @@ def report(verification: Verification) -> Table:
 
 
 def excerpt(check: Check) -> str:
-    """The first row of an answer, and how many there are."""
+    """One row of an answer (that of a NULL group, if there is one), and how many there are."""
     rows = check.result.rows()
     if not rows:
         return "no rows"
     groups = len(check.question.get("group_by", ()))
-    cells = [_shown(v) for v in list(rows[0].values())[: groups + 1]]
+    shown = [list(row.values())[: groups + 1] for row in rows]
+    cells = map(_shown, next((row for row in shown if None in row[:groups]), shown[0]))
     more = f" … {len(rows)} rows" if len(rows) > 1 else ""
     return ": ".join(cells) + more
 
