@@ -29,7 +29,7 @@ test: $(VENV)/.installed-dev ## Run the tests but the slow ones (more options: A
 	HYPOTHESIS_PROFILE=default $(PYTEST) $(PARALLEL) -m "not slow" $(ARGS)
 
 test-all: $(VENV)/.installed-dev ## Run all tests, with ten times as many random examples
-	HYPOTHESIS_PROFILE=thorough $(PYTEST) $(PARALLEL) $(ARGS)
+	HYPOTHESIS_PROFILE=thorough $(PYTEST) $(PARALLEL) --timeout 14400 $(ARGS)
 
 lint: $(VENV)/.installed-dev ## Check style and format
 	$(BIN)/ruff check .
