@@ -17,7 +17,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from calitree.errors import ExpressionError
-from calitree.nodes import display, kind_of, owners
+from calitree.nodes import display, kind_of
 from calitree.normalise import Resolver, normalise
 from calitree.types import Kind
 
@@ -34,11 +34,6 @@ class Expression:
     @cached_property
     def attributes(self) -> frozenset[str]:
         return frozenset(column.name for column in self.node.find_all(exp.Column))
-
-    @cached_property
-    def owners(self) -> frozenset[str] | None:
-        """The relations that have every attribute of this expression; None if it has no attribute."""
-        return owners(self.node)
 
     def __str__(self) -> str:
         return self.text

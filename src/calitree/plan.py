@@ -65,7 +65,6 @@ class Plan:
     reused: tuple[MessageKey, ...]
     absorb: Absorb | None
     placed: tuple[tuple[Annotation, str], ...] = ()
-    cost: float = 0.0
     measured: Mapping[MessageKey | None, Measured] = field(default_factory=dict, compare=False)
 
     @property

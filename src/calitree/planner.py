@@ -42,8 +42,7 @@ def plan_query(
     )
     query = placement.query
     absorb = Absorb(root, query.keep, placement.where(root, None), query.aggregates)
-    cost = Cost(schema, placement, stored).answer(root)
-    plan = Plan(root, steps, reused, absorb, placed(placement, pivot, root), cost)
+    plan = Plan(root, steps, reused, absorb, placed(placement, pivot, root))
     return plan, placement, stored
 
 

@@ -159,9 +159,6 @@ class Schema:
             )
         return self.relations[found]
 
-    def kind(self, attribute: str) -> Kind:
-        return self.attributes[attribute].kind
-
     def components(self, among: Iterable[str] | None = None) -> list[list[str]]:
         """The relations grouped by whether a chain of shared attributes connects them."""
         left = list(self.relations if among is None else among)

@@ -102,10 +102,6 @@ class Semiring:
         """Whether this is (ℝ, +, ×), which engines compute with their fastest code."""
         return self == SUM_PRODUCT
 
-    def multiply(self, left: exp.Expr, right: exp.Expr) -> exp.Expr:
-        """⊗ of a semiring with one component, as an expression."""
-        return self.product([[left], [right]])[0]
-
     def product(self, factors: list[list[exp.Expr]]) -> list[exp.Expr]:
         """⊗ over any number of factors, each given as one expression a component; `one` if none."""
         if not factors:
