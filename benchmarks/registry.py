@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from benchmarks import latency, star
+from benchmarks import latency, star, triangle
 from benchmarks.frame import Benchmark
 
-BENCHMARKS: dict[str, Benchmark] = {each.name: each for each in (star.BENCHMARK, latency.BENCHMARK)}
+BENCHMARKS: dict[str, Benchmark] = {
+    each.name: each for each in (star.BENCHMARK, latency.BENCHMARK, triangle.BENCHMARK)
+}

@@ -1,8 +1,8 @@
 """Random databases and questions: what the differential tests feed to every engine.
 
-Hypothesis chooses the shape (tree of joins, key types, sizes, share of NULLs) and a seed; the rows
-come from the seed, which is quick enough for thousands of cases. Join sizes are bounded so that the
-oracle can build the join.
+Hypothesis chooses the shape (tree of joins, joins that close cycles, key types, sizes, share of
+NULLs) and a seed; the rows come from the seed, which is quick enough for thousands of cases. Join
+sizes are bounded so that the oracle can build the join.
 """
 
 from __future__ import annotations
@@ -30,18 +30,25 @@ PAYLOADS = {
 }
 
 
+On = tuple[str, str, dict[str, str]]
+
+
 @dataclass(frozen=True)
 class Database:
-    """Relations as Arrow tables, and joins as (left, right, {left column: right column})."""
+    """Relations as Arrow tables, and joins as (left, right, {left column: right column}).
+
+    `joins` make a tree, each with an earlier relation; those that are `closing` make cycles of it.
+    """
 
     tables: dict[str, pa.Table]
-    joins: tuple[tuple[str, str, dict[str, str]], ...]
+    joins: tuple[On, ...]
+    closing: tuple[On, ...] = ()
 
     def graph(self, engine: Any) -> ct.JoinGraph:
         graph = ct.JoinGraph(engine=engine)
         for name, table in self.tables.items():
             graph.add_relation(name, table)
-        for left, right, on in self.joins:
+        for left, right, on in self.joins + self.closing:
             graph.add_join(left, right, on=on)
         return graph
 
@@ -54,7 +61,7 @@ class Database:
 
     def __repr__(self) -> str:
         lines = [f"{n}: {t.to_pydict()}" for n, t in self.tables.items()]
-        return "\n".join([*lines, *map(str, self.joins)])
+        return "\n".join([*lines, *map(str, self.joins), *map(str, self.closing)])
 
 
 def key_value(kind: str, code: int) -> Any:
@@ -93,13 +100,15 @@ def payload_value(kind: str, rng: random.Random) -> Any:
 
 @st.composite
 def databases(draw: st.DrawFn, max_relations: int = 7, max_rows: int = 50) -> Database:
-    """A random tree of joins. Some relations share one key class, some have composite keys."""
+    """A random tree of joins, and now and then cycles. Some relations share one key class, some
+    have composite keys.
+    """
     count = draw(st.integers(2, max_relations))
     rng = random.Random(draw(st.integers(0, 2**32 - 1)))
     nulls = draw(st.sampled_from([0.0, 0.0, 0.1, 0.4]))
     names = [f"r{i}" for i in range(count)]
     keys: dict[str, list[tuple[str, str, int]]] = {n: [] for n in names}  # column, kind, domain
-    joins: list[tuple[str, str, dict[str, str]]] = []
+    joins: list[On] = []
     largest = draw(st.integers(0, max_rows if count <= 3 else max(4, max_rows // count)))
     for i in range(1, count):
         parent = names[draw(st.integers(0, i - 1))]
@@ -119,6 +128,13 @@ def databases(draw: st.DrawFn, max_relations: int = 7, max_rows: int = 50) -> Da
                 keys[names[i]].append((column, _other_width(kind, rng), domain))
                 on[other] = column
         joins.append((parent, names[i], on))
+    closing: list[On] = []
+    for i in range(draw(st.sampled_from([0, 0, 0, 1, 2])) if count > 2 else 0):
+        kind, domain = draw(st.sampled_from(KEY_TYPES)), rng.randint(1, max(1, min(4, largest)))
+        pair = draw(st.permutations(names))[:2]
+        for name in pair:
+            keys[name].append((f"c{i}", _other_width(kind, rng), domain))
+        closing.append((pair[0], pair[1], {f"c{i}": f"c{i}"}))
     tables = {}
     for name in names:
         rows = rng.randint(0, largest) if rng.random() < 0.9 else 0
@@ -135,7 +151,7 @@ def databases(draw: st.DrawFn, max_relations: int = 7, max_rows: int = 50) -> Da
             ]
             columns[kind] = pa.array(cells, PAYLOADS[kind])
         tables[name] = pa.table(columns)
-    return Database(tables, tuple(joins))
+    return Database(tables, tuple(joins), tuple(closing))
 
 
 def _other_width(kind: str, rng: random.Random) -> str:
@@ -145,7 +161,7 @@ def _other_width(kind: str, rng: random.Random) -> str:
 
 def join_size(database: Database) -> int:
     """COUNT over the join, by elimination from the last relation to the first (each joins an
-    earlier one).
+    earlier one). Joins that close cycles only make it smaller.
     """
     weights = {n: [1] * t.num_rows for n, t in database.tables.items()}
     rows = {n: t.to_pylist() for n, t in database.tables.items()}
@@ -276,9 +292,9 @@ def questions(draw: st.DrawFn, database: Database, exclusions: bool = True) -> d
 
 @st.composite
 def connected(draw: st.DrawFn, database: Database) -> list[str]:
-    """A connected part of the join tree."""
+    """A connected part of the join graph."""
     near: dict[str, set[str]] = {n: set() for n in database.tables}
-    for left, right, _ in database.joins:
+    for left, right, _ in database.joins + database.closing:
         near[left].add(right)
         near[right].add(left)
     chosen = [draw(st.sampled_from(sorted(database.tables)))]

@@ -302,20 +302,25 @@ GRAPHS = [
         "The join graph is not connected; its parts are: sales; stores; regions. Join them with "
         "add_join.",
     ),
-    Case(
-        "cyclic graph",
-        lambda: triangle().calibrate(),
-        TreeError,
-        "The join graph is cyclic: R — [R.B] — S — [S.C] — T — [R.A] — R. Leave one of these joins "
-        "out, or add a relation a second time under another name where two different rows are "
-        "meant.",
-    ),
 ]
 
 TREES = [
     Case(
         "edges without bags",
         lambda: joined().hypertree(edges=[("sales", "stores")]),
+        TreeError,
+        "edges and mapping describe bags: give bags too.",
+    ),
+    Case(
+        "bags of one's own for the redundant design",
+        tree(redundant=True),
+        TreeError,
+        "redundant=True finds the bags by itself: leave out bags, or write there one bag for each "
+        "relation and one that lists only columns.",
+    ),
+    Case(
+        "edges for the redundant design",
+        lambda: triangle().hypertree(edges=[("R", "S")], redundant=True),
         TreeError,
         "edges and mapping describe bags: give bags too.",
     ),

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 import calitree as ct
 from calitree.calibrated import WideTable
 from calitree.demo import flights_graph, read_flights
-from calitree.passing import Run
-from calitree.plan import Absorb
+from calitree.passing import Run, Wiring
+from calitree.plan import Absorb, Plan
 from calitree.planner import stored_edges
 from calitree.verify import compare
 from tests.databases import databases, join_size, questions
+from tests.engines import LOCAL, engine_named
 from tests.scale import examples
 
 
@@ -25,11 +26,10 @@ def marginal(wide: WideTable, bag: str, other: str) -> pa.Table:
     placement = wide._pivot
     keep = tuple(sorted(wide.tree.separator(bag, other) | set(placement.query.keep)))
     absorb = Absorb(bag, keep, placement.where(bag, None), placement.query.aggregates)
-    return wide.engine.arrow(
-        Run(wide.schema, wide.engine, placement, stored_edges(placement, wide._store)).absorb(
-            absorb
-        )[0]
-    ).select([*keep, *(f"c{i}" for i in range(len(absorb.aggregates)))])
+    stored = stored_edges(placement, wide._store)
+    call = Wiring(wide.schema, placement, stored, Plan(bag, (), (), absorb)).absorb()
+    names = [*keep, *(f"c{i}" for i in range(len(absorb.aggregates)))]
+    return wide.engine.arrow(Run(wide.engine).absorb(call)).select(names)
 
 
 def assert_calibrated(wide: WideTable) -> None:
@@ -48,12 +48,12 @@ def check_random(engine: Any, data: st.DataObject) -> None:
     assert_calibrated(database.graph(engine).calibrate(**pivot))
 
 
-@pytest.mark.parametrize("engine", ["reference", "local"])
+@pytest.mark.parametrize("engine", ["reference", *LOCAL])
 def test_random_trees(engine: str) -> None:
     @settings(max_examples=examples(100), suppress_health_check=list(HealthCheck), deadline=None)
     @given(data=st.data())
     def run(data: st.DataObject) -> None:
-        check_random(engine, data)
+        check_random(engine_named(engine), data)
 
     run()
 

@@ -1,4 +1,4 @@
-"""Every engine against DuckDB on the join really built: random trees, data, pivots and delta
+"""Every engine against DuckDB on the join really built: random graphs, trees, data, pivots and delta
 queries.
 """
 
@@ -15,6 +15,7 @@ from calitree.calibrated import WideTable
 from calitree.plain import attributes_of, query_sql, wide_sql
 from calitree.verify import compare
 from tests.databases import Database, databases, join_size, questions
+from tests.engines import LOCAL, engine_named
 from tests.scale import examples
 
 MAX_JOIN = 20_000
@@ -51,7 +52,10 @@ def check(engine: Any, data: st.DataObject, deltas: int) -> None:
     assume(join_size(database) <= MAX_JOIN)
     pivot = data.draw(questions(database, exclusions=False), label="pivot")
     graph = database.graph(engine)
-    tree = graph.hypertree(empty=data.draw(empty_bags(database), label="empty bags"))
+    tree = graph.hypertree(
+        empty=data.draw(empty_bags(database), label="empty bags"),
+        redundant=data.draw(st.booleans(), label="redundant"),
+    )
     wide = graph.calibrate(**pivot, tree=tree)
     assert wide.is_calibrated
     asked = [{"group_by": pivot["group_by"], "where": pivot.get("where")}]
@@ -72,7 +76,8 @@ def test_reference(data: st.DataObject) -> None:
 @settings(max_examples=examples(2000), suppress_health_check=list(HealthCheck), deadline=None)
 @given(data=st.data())
 def test_local(data: st.DataObject) -> None:
-    check("local", data, deltas=1)
+    """Half of the cases as if every table were large."""
+    check(engine_named(data.draw(st.sampled_from(LOCAL), label="engine")), data, deltas=1)
 
 
 @pytest.mark.spark

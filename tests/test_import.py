@@ -9,7 +9,7 @@ import sys
 import pytest
 
 HEAVY = ("pyspark", "pandas", "polars", "duckdb", "numba")
-NOT_NEEDED_YET = ("networkx", "rich", "typer", "pyarrow", "numpy")
+NOT_NEEDED_YET = ("networkx", "rich", "scipy", "typer", "pyarrow", "numpy")
 SECONDS = 0.3
 
 IMPORT = """

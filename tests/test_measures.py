@@ -18,6 +18,7 @@ import calitree as ct
 from calitree.annotation import Aggregate
 from calitree.measures import AGGREGATE_NAMES, Measure, measure_of
 from calitree.result import Result
+from tests.engines import LOCAL, engine_named
 
 # -- what a measure is compiled to ---------------------------------------------------------------
 
@@ -299,7 +300,7 @@ def test_refused_before_it_is_a_measure(text: str) -> None:
 # -- the numbers, on every engine ----------------------------------------------------------------
 
 
-@pytest.fixture(params=["reference", "local", pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.fixture(params=["reference", *LOCAL, pytest.param("spark", marks=pytest.mark.spark)])
 def engine(request: pytest.FixtureRequest) -> Any:
     return request.getfixturevalue("spark") if request.param == "spark" else request.param
 
@@ -312,7 +313,7 @@ def asked(
     engine: Any, left: dict[str, Any], right: dict[str, Any], measures: dict[str, Any], **query: Any
 ) -> Result:
     """Measures over two small relations joined on k, in one row."""
-    graph = ct.JoinGraph(engine=engine)
+    graph = ct.JoinGraph(engine=engine_named(engine))
     graph.add_relation("a", pa.table(left))
     graph.add_relation("b", pa.table(right))
     graph.add_join("a", "b", on="k")
@@ -369,7 +370,7 @@ def test_sums_are_exact_or_say_so(engine: Any, name: str) -> None:
         assert abs(int(value) - expected) <= 1e-12 * size
     if name_of(engine) == "reference":
         assert result.exact
-    if not fits and name_of(engine) == "local":
+    if not fits and name_of(engine) in LOCAL:
         assert not result.exact
     if name.endswith("below 2^62"):
         assert result.exact

@@ -33,6 +33,7 @@ from calitree.expressions import Expression, parse
 from calitree.normalise import Resolved
 from calitree.semiring import Semiring
 from calitree.types import kind_of_arrow
+from tests.engines import LOCAL, engine_named
 from tests.scale import examples
 
 ROUTE = Semiring(
@@ -270,12 +271,12 @@ class Laws:
 
 
 @pytest.mark.parametrize("label", SEMIRINGS)
-@pytest.mark.parametrize("engine", ["reference", "local"])
+@pytest.mark.parametrize("engine", ["reference", *LOCAL])
 def test_laws(engine: str, label: str) -> None:
     @settings(max_examples=examples(15))
     @given(batch=triples(SEMIRINGS[label]))
     def run(batch: Triples) -> None:
-        Laws(engine_of(engine), {label: batch}).check()
+        Laws(engine_of(engine_named(engine)), {label: batch}).check()
 
     run()
 
@@ -345,12 +346,12 @@ def check_moments(
     )
 
 
-@pytest.mark.parametrize("engine", ["reference", "local"])
+@pytest.mark.parametrize("engine", ["reference", *LOCAL])
 def test_gram_is_the_moments_of_the_join(engine: str) -> None:
     @settings(max_examples=examples(50))
     @given(left=ROWS, right=ROWS)
     def run(left: list[tuple[int | None, int]], right: list[tuple[int | None, int]]) -> None:
-        check_moments(engine_of(engine), left, right)
+        check_moments(engine_of(engine_named(engine)), left, right)
 
     run()
 

@@ -34,8 +34,8 @@ def spoil(wide: ct.WideTable) -> None:
     """Make the numbers of all messages wrong."""
     for message in wide._store.pinned:
         table: Any = message.table
-        for name, old in list(table.values.items()):
-            table.values[name] = values.Value(old.data * 2, old.valid, old.scale)
+        for name, old in list(table.annotations.items()):
+            table.annotations[name] = values.Value(old.data * 2, old.valid, old.scale)
 
 
 def test_a_wrong_message_is_found() -> None:

@@ -16,15 +16,18 @@ from sqlglot import exp
 from calitree.engines import Column, Contraction, Engine, Input, Lifted, Output
 from calitree.errors import QueryError
 from calitree.expressions import expression_of
-from calitree.hypertree import Edge, Hypertree
-from calitree.message import Message
+from calitree.hypertree import Hypertree
+from calitree.lately import Lately
+from calitree.measures import Measure, measure_of
 from calitree.nodes import cast, kind_of, not_null, number, when
-from calitree.passing import Run
-from calitree.placement import Placement
+from calitree.passing import Run, Wiring
+from calitree.placement import Behind, Placement, behind_of
 from calitree.plan import Plan
 from calitree.planner import plan_calibration, plan_query, stored_edges
+from calitree.prepared import Prepared, prepare
 from calitree.progress import Progress, progress_bar
-from calitree.query import MeasureLike, Measures, Query, query_of
+from calitree.query import Asked, MeasureLike, Measures, Query, query_of
+from calitree.question import Question
 from calitree.result import Result
 from calitree.schema import Schema
 from calitree.semiring import SUM_PRODUCT
@@ -34,7 +37,7 @@ from calitree.types import Kind
 if TYPE_CHECKING:
     from calitree.verify import Verification
 
-QUERIES_REMEMBERED = 1_000
+REMEMBERED = 1_000
 
 
 class WideTable:
@@ -67,7 +70,10 @@ class WideTable:
         self.measures = dict(measures)
         self._store = Store(memory_limit)
         self._centers: dict[tuple[str, str], float] = {}
-        self._queries: dict[object, Query] = {}
+        self._questions = Lately[Question](REMEMBERED)
+        self._compiled = Lately[Measure](REMEMBERED)
+        self._behind = Lately[Behind](REMEMBERED)
+        self._plans = (0, schema), Lately[Prepared](REMEMBERED)
         query = self._query(group_by, where, None, None)
         self._pivot = self._bound(self._placement(query))
 
@@ -101,12 +107,12 @@ class WideTable:
         """Pass every message of the pivot that is not there yet, upward and downward (Algorithm 1)."""
         stored = stored_edges(self._pivot, self._store)
         plan = plan_calibration(self.schema, self._pivot, stored)
-        run = Run(self.schema, self.engine, self._pivot, stored)
+        run = Run(self.engine)
         total = len(plan.computed)
         with progress_bar(progress, "calibrating") as tell:
-            for step in plan.steps:
-                tell(len(run.found), total, ", ".join(str(send.key) for send in step.sends))
-                run.send(step)
+            for call in Wiring(self.schema, self._pivot, stored, plan).sends():
+                tell(len(run.found), total, ", ".join(str(send.key) for send in call.sends))
+                run.send(call)
             tell(total, total, "")
         for message in run.found.values():
             self._store.pin(message)
@@ -130,16 +136,15 @@ class WideTable:
         are names of the pivot's, or `{name: expression}`; none means all of the pivot's.
         `relations` are those to join.
         """
-        query = self._query(group_by, where, measures, relations)
-        plan, placement, stored = self._plan(query)
-        run = Run(self.schema, self.engine, placement, stored)
-        for step in plan.steps:
-            run.send(step)
-        assert plan.absorb is not None
-        table, names = run.absorb(plan.absorb)
+        prepared = self._prepared(Asked(group_by, where, measures, relations))
+        self._store.touch(prepared.reused)
+        run = Run(self.engine)
+        for call in prepared.sends:
+            run.send(call)
+        table = run.absorb(prepared.absorb)
         for message in run.found.values():
             self._store.keep(message)
-        return Result(query, plan.after(run.measured), self.engine, table, names)
+        return Result(prepared.question, prepared.plan, run.measured, self.engine, table)
 
     def plan(
         self,
@@ -149,7 +154,7 @@ class WideTable:
         relations: Sequence[str] | None = None,
     ) -> Plan:
         """How `query` would answer: what it would reuse and what it would compute."""
-        return self._plan(self._query(group_by, where, measures, relations))[0]
+        return self._prepared(Asked(group_by, where, measures, relations)).plan
 
     def verify(self, queries: Sequence[Mapping[str, object]] | None = None) -> Verification:
         """Ask these queries (or a set made for this tree) also on the join really built, and
@@ -159,6 +164,23 @@ class WideTable:
 
         return verify(self, queries)
 
+    def _prepared(self, asked: Asked) -> Prepared:
+        """The question, planned on what the store holds now."""
+        now = (self._store.version, self.schema)
+        planned_on, plans = self._plans
+        if planned_on != now:
+            # The plans so far may hold messages that are evicted, and miss those that are new.
+            plans = Lately[Prepared](REMEMBERED)
+            self._plans = now, plans
+        return plans.of(asked.key, lambda: self._plan(self._question(asked)))
+
+    def _question(self, asked: Asked) -> Question:
+        """The question, resolved."""
+        return self._questions.of(
+            asked.key,
+            lambda: Question(query_of(self.schema, self.measures, self._measure, asked)),
+        )
+
     def _query(
         self,
         group_by: Sequence[str],
@@ -166,24 +188,26 @@ class WideTable:
         measures: Measures | None,
         relations: Sequence[str] | None,
     ) -> Query:
-        key = _cache_key(group_by, where, measures, relations)
-        query = self._queries.get(key)
-        if query is None:
-            query = query_of(
-                self.schema, self.measures, self._center, group_by, where, measures, relations
-            )
-            if key is not None:
-                if len(self._queries) >= QUERIES_REMEMBERED:
-                    self._queries.clear()
-                self._queries[key] = query
-        return query
+        return self._question(Asked(group_by, where, measures, relations)).query
 
-    def _plan(self, query: Query) -> tuple[Plan, Placement, dict[Edge, Message]]:
-        return plan_query(self.schema, self._placement(query), self._pivot, self._store)
+    def _measure(self, given: MeasureLike, joined: tuple[str, ...]) -> Measure:
+        """A measure, compiled; most questions ask for the pivot's."""
+        return self._compiled.of(
+            (given, joined) if isinstance(given, str) else None,
+            lambda: measure_of(given, self.schema, joined, self._center),
+        )
+
+    def _plan(self, question: Question) -> Prepared:
+        placement = self._placement(question.query)
+        planned = plan_query(self.schema, placement, self._pivot, self._store)
+        return prepare(self.schema, question, *planned)
 
     def _placement(self, query: Query) -> Placement:
         versions = {name: relation.version for name, relation in self.schema.relations.items()}
-        return Placement(self.tree, query, versions)
+        behind = self._behind.of(
+            (query.relations, query.aggregates), lambda: behind_of(self.tree, query)
+        )
+        return Placement(self.tree, query, versions, behind)
 
     def _bound(self, placement: Placement) -> Placement:
         """Each of the pivot's σ on the smallest bag that can apply it to its own rows."""
@@ -229,22 +253,3 @@ class WideTable:
             f"{self._store.kept_bytes:,} kept",
         ]
         return "\n".join(lines)
-
-
-def _cache_key(
-    group_by: Sequence[str],
-    where: str | None,
-    measures: Measures | None,
-    relations: Sequence[str] | None,
-) -> object:
-    """A hashable form of a question in text, or None if it cannot be had."""
-    asked = tuple(measures.items()) if isinstance(measures, Mapping) else measures
-    parts = (group_by, asked, relations)
-    if not all(part is None or isinstance(part, list | tuple) for part in parts):
-        return None
-    key = (*(None if part is None else tuple(part) for part in parts), where)
-    try:
-        hash(key)
-    except TypeError:
-        return None
-    return (isinstance(measures, Mapping), key)

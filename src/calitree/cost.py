@@ -24,16 +24,20 @@ class Cost:
         self.placement = placement
         self.tree = placement.tree
         self.stored = stored
+        self._distinct: dict[str, float] = {}
+        self._fanout: dict[Edge, float] = {}
         self._rows: dict[Edge, float] = {}
         self._work: dict[Edge, float] = {}
 
     def distinct(self, attribute: str) -> float:
-        rows = [
-            self.schema.relations[relation].table.rows
-            for relation in self.schema.attributes[attribute].relations
-            if relation in self.placement.query.relations
-        ]
-        return max(1, min(rows, default=1))
+        if attribute not in self._distinct:
+            rows = [
+                self.schema.relations[relation].table.rows
+                for relation in self.schema.attributes[attribute].relations
+                if relation in self.placement.query.relations
+            ]
+            self._distinct[attribute] = max(1, min(rows, default=1))
+        return self._distinct[attribute]
 
     def rows(self, source: str, target: str) -> float:
         """How many rows the message has."""
@@ -47,23 +51,30 @@ class Cost:
                 self._rows[edge] = min(self.joined(source, target), values)
         return self._rows[edge]
 
+    def largest(self, bag: str) -> int | None:
+        """The rows of the bag's largest joined relation, if there is one."""
+        relations = self.tree.bag(bag).relations
+        joined = [r for r in relations if r in self.placement.query.relations]
+        return max([self.schema.relations[r].table.rows for r in joined], default=None)
+
     def joined(self, bag: str, target: str | None) -> float:
         """How many rows are joined at a bag when it sends to `target` (None: absorbs)."""
-        here = [
-            self.schema.relations[r].table.rows
-            for r in self.tree.bag(bag).relations
-            if r in self.placement.query.relations
-        ]
+        here = self.largest(bag)
         incoming = [w for w in self.tree.neighbours(bag) if w != target]
-        if not here:
+        if here is None:
             return max((self.rows(w, bag) for w in incoming), default=1)
-        # Carried attributes may multiply the rows; a message without any has one row a key.
-        fanout = prod(
-            max(1.0, self.rows(w, bag) / prod(map(self.distinct, self.tree.separator(w, bag))))
-            for w in incoming
-            if self.placement.carried(w, bag)
-        )
-        return max(here) * fanout
+        return here * prod([self.fanout(w, bag) for w in incoming])
+
+    def fanout(self, source: str, target: str) -> float:
+        """How many rows of the message join one row at most: one a key, if nothing is carried."""
+        edge = (source, target)
+        if edge not in self._fanout:
+            if self.placement.carried(source, target):
+                keys = prod(map(self.distinct, self.tree.separator(source, target)))
+                self._fanout[edge] = max(1.0, self.rows(source, target) / keys)
+            else:
+                self._fanout[edge] = 1.0
+        return self._fanout[edge]
 
     def contraction(self, bag: str, target: str | None) -> float:
         incoming = (w for w in self.tree.neighbours(bag) if w != target)
@@ -81,6 +92,10 @@ class Cost:
             own = self.contraction(source, target) + self.rows(source, target)
             self._work[edge] = own + sum(self.message(w, source) for w in needed)
         return self._work[edge]
+
+    def least(self, root: str) -> float:
+        """What `answer` is at least, told without a look at any message."""
+        return ABSORBING * (self.largest(root) or 0)
 
     def answer(self, root: str) -> float:
         """The work to answer at this root.

@@ -80,9 +80,14 @@ def _ending(file: str) -> str:
     return next((end for end in (*CSV, *PARQUET) if lowered.endswith(end)), "")
 
 
+def is_parquet(files: list[str]) -> bool:
+    """Whether all of these are Parquet files."""
+    return all(_ending(file) in PARQUET for file in files)
+
+
 def read_files(name: str, files: list[str]) -> pa.Table:
     """All rows of all files."""
-    if all(_ending(file) in PARQUET for file in files):
+    if is_parquet(files):
         schema_of_files(name, files)  # what does not fit together is found before anything is read
     tables = _each(name, files, _read)
     schema = _common(name, files, [table.schema for table in tables])
@@ -97,7 +102,7 @@ def schema_of_files(name: str, files: list[str]) -> pa.Schema:
 def _each(name: str, files: list[str], read: Callable[[str, Partition], Any]) -> list[Any]:
     """Every file, read with the columns that its path tells."""
     results = []
-    for file, partition in zip(files, _partitions(files), strict=True):
+    for file, partition in zip(files, partitions(files), strict=True):
         if not _ending(file):
             endings = ", ".join(PARQUET + CSV)
             raise SchemaError(f"{name}: cannot tell what {file!r} is; files end in {endings}.")
@@ -147,7 +152,7 @@ def _joint(a: pa.DataType, b: pa.DataType, guessed: bool) -> pa.DataType | None:
     return pa.float64() if guessed and {a, b} == {pa.int64(), pa.float64()} else None
 
 
-def _partitions(files: list[str]) -> list[Partition]:
+def partitions(files: list[str]) -> list[Partition]:
     """The columns that directories like year=2024 stand for; numbers where all of them are."""
     found = [
         dict(part.split("=", 1) for part in Path(file).parent.parts if "=" in part)

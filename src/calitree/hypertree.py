@@ -7,11 +7,12 @@ properties are checked on construction, and the error names what breaks them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from calitree.errors import TreeError, did_you_mean
+from calitree.width import Width, width_of
 
 Edge = tuple[str, str]
 
@@ -37,6 +38,8 @@ class Hypertree:
     bags: tuple[Bag, ...]
     edges: tuple[Edge, ...]
     relations: Mapping[str, frozenset[str]] = field(hash=False)
+    rows: Callable[[str], int] | None = field(default=None, compare=False, repr=False)
+    """How many rows a relation has, if that is known. It is asked only for widths."""
 
     def __post_init__(self) -> None:
         self._check_tree()
@@ -152,6 +155,29 @@ class Hypertree:
         }
 
     @cached_property
+    def shared(self) -> frozenset[str]:
+        """The attributes that several relations or several bags have.
+
+        The others are of one relation alone, and are summed out before anything is joined.
+        """
+        seen: set[str] = set()
+        again: set[str] = set()
+        for held in self.relations.values():
+            again |= seen & held
+            seen |= held
+        return frozenset(a for a, bags in self._holders.items() if a in again or len(bags) > 1)
+
+    @cached_property
+    def widths(self) -> dict[str, Width]:
+        """For each bag, how large the join of its shared attributes can be."""
+        return {
+            bag.name: width_of(
+                bag.attributes & self.shared, bag.relations, self.relations, self.rows
+            )
+            for bag in self.bags
+        }
+
+    @cached_property
     def directed(self) -> tuple[Edge, ...]:
         """Every edge, once in each direction."""
         return tuple(each for a, b in self.edges for each in ((a, b), (b, a)))
@@ -211,13 +237,13 @@ class Hypertree:
         moved = [n for n in self.neighbours(host) if self.separator(n, host) <= wanted]
         kept = [e for e in self.edges if not (host in e and (set(e) - {host}) <= set(moved))]
         edges = (*kept, (host, name), *((name, other) for other in moved))
-        return Hypertree((*self.bags, Bag(name, wanted)), edges, self.relations)
+        return Hypertree((*self.bags, Bag(name, wanted)), edges, self.relations, self.rows)
 
     def __str__(self) -> str:
         lines = []
         for bag in self.bags:
             held = ", ".join(bag.relations) if bag.relations else "empty"
-            lines.append(f"{bag.name} [{held}]")
+            lines.append(f"{bag.name} [{held}]   {self.widths[bag.name]}")
             for other in self.neighbours(bag.name):
                 lines.append(f"  — {other} on {', '.join(sorted(self.separator(bag.name, other)))}")
         return "\n".join(lines)

@@ -143,8 +143,14 @@ class JoinGraph:
         mapping: Mapping[str, str] | None = None,
         *,
         empty: Mapping[str, Sequence[str]] | None = None,
+        redundant: bool = False,
     ) -> Hypertree:
-        """The junction hypertree of this graph: one bag a relation, or as you give it.
+        """The junction hypertree of this graph: found automatically, or as you give it.
+
+        Each relation has its own bag, but for those that close a cycle: they share bags, chosen so
+        that the joins inside stay small. `redundant=True` gives these too a bag of their own, around
+        empty bags; messages are larger then, but one relation can change without joining the
+        others again. Print the tree to see its bags and how large they can become.
 
         `bags` names each bag and lists relations (all their columns) and columns; `edges` connects
         them; `mapping` says which bag each relation belongs to, where several could hold it.
@@ -154,12 +160,17 @@ class JoinGraph:
         from calitree.decompose import given_tree, join_tree
 
         schema = self.schema
+        if bags is not None and redundant:
+            raise TreeError(
+                "redundant=True finds the bags by itself: leave out bags, or write there one bag for "
+                "each relation and one that lists only columns."
+            )
         if bags is not None:
             tree = given_tree(schema, bags, edges or (), mapping or {})
         elif edges is not None or mapping is not None:
             raise TreeError("edges and mapping describe bags: give bags too.")
         else:
-            tree = join_tree(schema)
+            tree = join_tree(schema, redundant=redundant)
         for name, columns in (empty or {}).items():
             if isinstance(columns, str):
                 raise TreeError(f"Empty bag {name} is a list of columns, not one text.")

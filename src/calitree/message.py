@@ -9,6 +9,7 @@ construction.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from calitree.annotation import Aggregate, Annotation
@@ -31,7 +32,7 @@ class MessageKey:
         return f"{self.source}→{self.target}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Message:
     """A computed message: its table, and under which name each aggregate's column is found there."""
 
@@ -39,5 +40,10 @@ class Message:
     table: Table
     columns: dict[Aggregate, str]
 
-    def carries(self, aggregates: frozenset[Aggregate]) -> bool:
-        return aggregates <= self.columns.keys()
+    def carries(self, aggregates: Iterable[Aggregate]) -> bool:
+        return all(aggregate in self.columns for aggregate in aggregates)
+
+
+def column_names(aggregates: Iterable[Aggregate]) -> dict[Aggregate, str]:
+    """The column that each aggregate gets in a contraction's result."""
+    return {aggregate: f"c{i}" for i, aggregate in enumerate(aggregates)}

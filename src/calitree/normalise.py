@@ -131,18 +131,18 @@ def _castable(source: Kind, target: Kind) -> bool:
 
 def normalise(node: exp.Expr, resolve: Resolver) -> exp.Expr:
     """Resolve the columns of a parsed node, check its types, and write it out for every engine."""
-    return _Typing(resolve, node.sql()).normal(node)[0]
+    return _Typing(resolve, node).normal(node)[0]
 
 
 class _Typing:
     """One bottom-up pass over one parsed expression: resolve, type, normalise."""
 
-    def __init__(self, resolve: Resolver, shown: str) -> None:
+    def __init__(self, resolve: Resolver, whole: exp.Expr) -> None:
         self.resolve = resolve
-        self.shown = shown
+        self.whole = whole
 
     def fail(self, reason: str) -> ExpressionError:
-        return ExpressionError(f"In {self.shown!r}: {reason}.")
+        return ExpressionError(f"In {self.whole.sql()!r}: {reason}.")
 
     def normal(self, node: exp.Expr) -> Pair:
         try:

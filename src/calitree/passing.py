@@ -1,14 +1,15 @@
-"""Passing messages: a plan's steps become contractions for the engine.
+"""Passing messages: a plan's steps become contractions, and contractions become messages.
 
-A `Run` is one execution of one plan. It finds each message among those it has just computed or in
-the store, hands the engine everything that one bag must send at one time, and remembers rows and
-times.
+A `Call` is one step, ready for the engine; it can be made once and run often. A `Run` is one
+execution: it hands the engine everything that one bag must send at one time, and remembers the
+messages it got, their rows and times.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from calitree.annotation import Aggregate
 from calitree.engines import (
@@ -23,79 +24,140 @@ from calitree.engines import (
     Table,
 )
 from calitree.hypertree import Edge
-from calitree.message import Message, MessageKey
+from calitree.message import Message, MessageKey, column_names
 from calitree.placement import Placement
-from calitree.plan import Absorb, Measured, Send, Step
+from calitree.plan import Absorb, Measured, Plan, Send
 from calitree.schema import Schema
 
 
-class Run:
-    """One plan being executed.
+@dataclass(frozen=True)
+class Awaited:
+    """Stands for the input that will carry a message which the same run computes before."""
 
-    `stored` are the messages that it may reuse, `found` are its new ones, and `measured` tells what
-    those turned out to be.
+    edge: Edge
+    attributes: Mapping[str, str]
+
+
+class Call:
+    """One contraction of a plan: what is sent, from which inputs.
+
+    If it awaits nothing it is the same `Contraction` every time, so that an engine can keep with it
+    what it has prepared for it.
     """
 
     def __init__(
         self,
-        schema: Schema,
-        engine: Engine,
-        placement: Placement,
-        stored: Mapping[Edge, Message],
+        sends: tuple[Send, ...],
+        inputs: tuple[Input | Awaited, ...],
+        outputs: tuple[Output, ...],
     ) -> None:
-        self.schema = schema
+        self.sends = sends
+        self._inputs = inputs
+        self._outputs = outputs
+        ready = tuple(each for each in inputs if isinstance(each, Input))
+        self._ready = Contraction(ready, outputs) if len(ready) == len(inputs) else None
+
+    def contraction(self, found: Mapping[Edge, Message]) -> Contraction:
+        """This call, given the messages that the run has computed so far."""
+        if self._ready is not None:
+            return self._ready
+        inputs = tuple(
+            each if isinstance(each, Input) else Input(found[each.edge].table, each.attributes)
+            for each in self._inputs
+        )
+        return Contraction(inputs, self._outputs)
+
+
+class Run:
+    """One plan being executed: `found` are its new messages, `measured` tells what they turned out
+    to be.
+    """
+
+    def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.placement = placement
-        self.tree = placement.tree
-        self.stored = stored
         self.found: dict[Edge, Message] = {}
         self.measured: dict[MessageKey | None, Measured] = {}
 
-    def send(self, step: Step) -> None:
+    def send(self, call: Call) -> None:
         """Compute all messages of one step in one contraction."""
-        tables, seconds = self._contract(step.bag, {s.key.target: s for s in step.sends})
-        for send, table in zip(step.sends, tables, strict=True):
+        tables, seconds = self._contract(call)
+        for send, table in zip(call.sends, tables, strict=True):
             edge = (send.key.source, send.key.target)
-            self.found[edge] = Message(send.key, table, _names(send.aggregates))
+            self.found[edge] = Message(send.key, table, column_names(send.aggregates))
             self.measured[send.key] = Measured(table.rows, seconds)
 
-    def absorb(self, absorb: Absorb) -> tuple[Table, dict[Aggregate, str]]:
+    def absorb(self, call: Call) -> Table:
         """Join all that arrives at the root, and sum by what is asked."""
-        (table,), seconds = self._contract(absorb.bag, {None: absorb})
+        (table,), seconds = self._contract(call)
         self.measured[None] = Measured(table.rows, seconds)
-        return table, _names(absorb.aggregates)
+        return table
 
-    def _contract(
-        self, bag: str, wanted: Mapping[str | None, Send | Absorb]
-    ) -> tuple[Sequence[Table], float]:
-        """One contraction: the bag's relations and the messages that some target needs."""
+    def _contract(self, call: Call) -> tuple[Sequence[Table], float]:
         started = time.perf_counter()
-        relations = [r for r in self.tree.bag(bag).relations if r in self.placement.query.relations]
-        arriving = {
-            other: self.found.get((other, bag)) or self.stored[other, bag]
-            for other in self.tree.neighbours(bag)
-            if set(wanted) != {other} and (other, bag) in self.placement.edges
+        tables = self.engine.contract(call.contraction(self.found))
+        return tables, time.perf_counter() - started
+
+
+class Wiring:
+    """Makes a plan's calls: finds what arrives at each bag, in the store or among what is sent."""
+
+    def __init__(
+        self, schema: Schema, placement: Placement, stored: Mapping[Edge, Message], plan: Plan
+    ) -> None:
+        self.schema = schema
+        self.placement = placement
+        self.tree = placement.tree
+        self.stored = stored
+        self.plan = plan
+        self.sent = {
+            (send.key.source, send.key.target): column_names(send.aggregates)
+            for step in plan.steps
+            for send in step.sends
         }
-        inputs = [
+
+    def sends(self) -> tuple[Call, ...]:
+        """The steps of the plan, in order."""
+        return tuple(
+            self._call(step.bag, {send.key.target: send for send in step.sends}, step.sends)
+            for step in self.plan.steps
+        )
+
+    def absorb(self) -> Call:
+        """The absorption at the root."""
+        assert self.plan.absorb is not None
+        return self._call(self.plan.absorb.bag, {None: self.plan.absorb}, ())
+
+    def _call(
+        self, bag: str, wanted: Mapping[str | None, Send | Absorb], sends: tuple[Send, ...]
+    ) -> Call:
+        """The bag's relations, and the messages that some target needs."""
+        relations = [r for r in self.tree.bag(bag).relations if r in self.placement.query.relations]
+        arriving = [
+            other
+            for other in self.tree.neighbours(bag)
+            if wanted.keys() != {other} and (other, bag) in self.placement.edges
+        ]
+        inputs: list[Input | Awaited] = [
             Input(self.schema.relations[r].table, self.schema.columns_of[r]) for r in relations
         ]
-        for other, message in arriving.items():
-            keep = self.placement.keep(other, bag)
-            inputs.append(Input(message.table, {attribute: attribute for attribute in keep}))
+        inputs += [self._arrival((other, bag)) for other in arriving]
         place = {r: i for i, r in enumerate(relations)}
         outputs = []
         for target, want in wanted.items():
             used = {m: i for i, m in enumerate(arriving, len(relations)) if m != target}
             columns = tuple(
-                Column(
-                    name, aggregate.semiring, self._factors(aggregate, bag, place, used, arriving)
-                )
-                for aggregate, name in _names(want.aggregates).items()
+                Column(name, aggregate.semiring, self._factors(aggregate, bag, place, used))
+                for aggregate, name in column_names(want.aggregates).items()
             )
             joined = (*place.values(), *used.values())
             outputs.append(Output(joined, want.where, want.keep, columns))
-        tables = self.engine.contract(Contraction(tuple(inputs), tuple(outputs)))
-        return tables, time.perf_counter() - started
+        return Call(sends, tuple(inputs), tuple(outputs))
+
+    def _arrival(self, edge: Edge) -> Input | Awaited:
+        attributes = {attribute: attribute for attribute in self.placement.keep(*edge)}
+        if edge in self.sent:
+            return Awaited(edge, attributes)
+        return Input(self.stored[edge].table, attributes)
 
     def _factors(
         self,
@@ -103,7 +165,6 @@ class Run:
         bag: str,
         relations: Mapping[str, int],
         messages: Mapping[str, int],
-        arriving: Mapping[str, Message],
     ) -> tuple[Factor, ...]:
         """What is multiplied: the lifts of the bag's relations, and what the messages carry."""
         factors: list[Factor] = [
@@ -112,12 +173,9 @@ class Run:
             if lift.relation in relations
         ]
         for other, index in messages.items():
-            part = aggregate.behind(self.placement.relations_behind(other, bag))
+            edge = (other, bag)
+            part = aggregate.behind(self.placement.relations_behind(*edge))
             if not part.is_one:
-                factors.append(Stored(index, arriving[other].columns[part]))
+                names = self.sent[edge] if edge in self.sent else self.stored[edge].columns
+                factors.append(Stored(index, names[part]))
         return tuple(factors)
-
-
-def _names(aggregates: Sequence[Aggregate]) -> dict[Aggregate, str]:
-    """The column that each aggregate gets in a contraction's result."""
-    return {aggregate: f"c{i}" for i, aggregate in enumerate(aggregates)}

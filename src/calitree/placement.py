@@ -15,12 +15,36 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 from calitree.annotation import Aggregate, Annotation, Exclude, GroupBy, Select, Update
 from calitree.expressions import Expression
 from calitree.hypertree import Edge, Hypertree
 from calitree.message import MessageKey
 from calitree.query import Query
+
+
+class Behind(NamedTuple):
+    """What is behind each directed edge, whatever is grouped by or filtered: the relations joined,
+    the attributes that they supply, and the columns that a message must carry for the aggregates.
+    """
+
+    relations: Mapping[Edge, frozenset[str]]
+    supplied: Mapping[Edge, frozenset[str]]
+    columns: Mapping[Edge, tuple[Aggregate, ...]]
+
+
+def behind_of(tree: Hypertree, query: Query) -> Behind:
+    """It depends on the query's relations and aggregates only, so most queries can share it."""
+    relations, supplied, columns = {}, {}, {}
+    for edge in tree.directed:
+        bags = tree.behind(*edge)
+        here = frozenset(r for r in query.relations if tree.home(r) in bags)
+        parts = (aggregate.behind(here) for aggregate in query.aggregates)
+        relations[edge] = here
+        supplied[edge] = frozenset().union(*(tree.relations[r] for r in here))
+        columns[edge] = tuple(dict.fromkeys(part for part in parts if not part.is_one))
+    return Behind(relations, supplied, columns)
 
 
 @dataclass(frozen=True)
@@ -32,6 +56,7 @@ class Placement:
     versions: Mapping[str, int]
     """The version of each relation; 0, as first loaded, is what no annotation means."""
 
+    behind: Behind
     bound: Mapping[Expression, str] = field(default_factory=dict)
 
     @cached_property
@@ -61,69 +86,73 @@ class Placement:
     def _groups(self) -> tuple[tuple[str, frozenset[str]], ...]:
         return tuple((a, self.tree.holders((a,))) for a in self.query.keep)
 
-    @cached_property
-    def _relations_behind(self) -> dict[Edge, frozenset[str]]:
-        homes = {relation: self.tree.home(relation) for relation in self.query.relations}
-        return {
-            (u, v): frozenset(r for r, home in homes.items() if home in self.tree.behind(u, v))
-            for u, v in self.tree.directed
-        }
-
     def relations_behind(self, source: str, target: str) -> frozenset[str]:
         """The joined relations behind an edge. If there are none, the message is the identity."""
-        return self._relations_behind[source, target]
+        return self.behind.relations[source, target]
 
     @cached_property
     def edges(self) -> frozenset[Edge]:
         """The directed edges whose messages say something: behind the others all is the identity."""
-        return frozenset(edge for edge, relations in self._relations_behind.items() if relations)
+        return frozenset(edge for edge, relations in self.behind.relations.items() if relations)
+
+    @property
+    def columns(self) -> Mapping[Edge, tuple[Aggregate, ...]]:
+        """The columns that each message must carry for the query's aggregates."""
+        return self.behind.columns
 
     @cached_property
-    def columns(self) -> dict[Edge, tuple[Aggregate, ...]]:
-        """The columns that each message must carry for the query's aggregates."""
-        found = {}
-        for edge, relations in self._relations_behind.items():
-            parts = (aggregate.behind(relations) for aggregate in self.query.aggregates)
-            found[edge] = tuple(dict.fromkeys(part for part in parts if not part.is_one))
-        return found
+    def _selected(self) -> dict[Edge, frozenset[Expression]]:
+        return {
+            (u, v): frozenset(p for p, sites in self._sites if sites <= self.tree.behind(u, v))
+            for u, v in self.tree.directed
+        }
 
     def selected(self, source: str, target: str) -> frozenset[Expression]:
         """The predicates applied behind an edge."""
-        bags = self.tree.behind(source, target)
-        return frozenset(p for p, sites in self._sites if sites <= bags)
+        return self._selected[source, target]
+
+    @cached_property
+    def _carried(self) -> dict[Edge, frozenset[str]]:
+        found = {}
+        for edge in self.tree.directed:
+            bags = self.tree.behind(*edge)
+            carried = {a for a, holders in self._groups if holders <= bags}
+            for predicate, sites in self._sites:
+                if not self.candidates[predicate] and not sites <= bags:
+                    carried |= {a for a in predicate.attributes if self.tree.holders((a,)) <= bags}
+            found[edge] = frozenset(carried)
+        return found
 
     def carried(self, source: str, target: str) -> frozenset[str]:
         """Attributes that an edge carries beyond its separator: γ's, and those of predicates still
         to come.
         """
-        bags = self.tree.behind(source, target)
-        result = {a for a, holders in self._groups if holders <= bags}
-        for predicate, sites in self._sites:
-            if not self.candidates[predicate] and not sites <= bags:
-                result |= {a for a in predicate.attributes if self.tree.holders((a,)) <= bags}
-        return frozenset(result)
+        return self._carried[source, target]
 
     def keep(self, source: str, target: str) -> tuple[str, ...]:
         """The attributes of the message: the separator and what is carried, as far as relations
         supply them.
         """
         wanted = self.tree.separator(source, target) | self.carried(source, target)
-        supplied: set[str] = set()
-        for relation in self.relations_behind(source, target):
-            supplied |= self.tree.relations[relation]
-        return tuple(sorted(wanted & supplied))
+        return tuple(sorted(wanted & self.behind.supplied[source, target]))
+
+    @cached_property
+    def _effects(self) -> tuple[tuple[Annotation, frozenset[str]], ...]:
+        """σ, R̄ and R*, and the bags that must be behind an edge for them to be in effect there."""
+        effects: list[tuple[Annotation, frozenset[str]]] = [
+            (Select(p), at) for p, at in self._sites
+        ]
+        changes: list[Exclude | Update] = [Exclude(r) for r in self.excluded]
+        changes += [Update(r, v) for r, v in self.versions.items() if v and r not in self.excluded]
+        effects += [(each, frozenset((self.tree.home(each.relation),))) for each in changes]
+        return tuple(effects)
 
     def key(self, source: str, target: str) -> MessageKey:
         """The key of the message source → target under this placement."""
-        bags = self.tree.behind(source, target)
-        behind: set[Annotation] = {Select(p) for p in self.selected(source, target)}
-        behind |= {GroupBy(a) for a in self.carried(source, target)}
-        behind |= {Exclude(r) for r in self.excluded if self.tree.home(r) in bags}
-        behind |= {
-            Update(r, version)
-            for r, version in self.versions.items()
-            if version and r in self.query.relations and self.tree.home(r) in bags
-        }
+        behind: set[Annotation] = {GroupBy(a) for a in self.carried(source, target)}
+        if self._effects:
+            bags = self.tree.behind(source, target)
+            behind |= {annotation for annotation, at in self._effects if at <= bags}
         return MessageKey(source, target, frozenset(behind))
 
     @cached_property
@@ -132,6 +161,8 @@ class Placement:
 
     def where(self, bag: str, target: str | None) -> tuple[Expression, ...]:
         """The predicates that this bag applies when it sends to `target`, or absorbs (None)."""
+        if not self.query.where:
+            return ()
         due = frozenset(self.query.where) if target is None else self.selected(bag, target)
         for other in self.tree.neighbours(bag):
             if other != target:

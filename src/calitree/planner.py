@@ -9,10 +9,11 @@ because our keys do not keep it any further.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 
 from calitree.annotation import Aggregate, Annotation, Exclude, GroupBy, Lift, Select, SumOut
 from calitree.cost import Cost
-from calitree.hypertree import Bag, Edge, Hypertree
+from calitree.hypertree import Edge, Hypertree
 from calitree.message import Message, MessageKey
 from calitree.placement import Placement
 from calitree.plan import Absorb, Plan, Send, Step
@@ -27,13 +28,13 @@ def plan_query(
     placement = _with_bindings(placement, pivot)
     stored = stored_edges(placement, store)
     root = cheapest_root(Cost(schema, placement, stored))
-    missing = missing_edges(placement, root, stored)
+    upward = placement.tree.upward(root)
+    onward = dict(upward)
+    missing = missing_edges(placement, onward, stored)
     pushed = push_down(placement, root, missing)
     if pushed is not placement:
         placement, stored = pushed, stored_edges(pushed, store)
-        missing = missing_edges(placement, root, stored)
-    upward = placement.tree.upward(root)
-    onward = dict(upward)
+        missing = missing_edges(placement, onward, stored)
     steps = tuple(Step(u, (_send(placement, pivot, u, v),)) for u, v in upward if (u, v) in missing)
     reused = tuple(
         placement.keys[u, v]
@@ -77,39 +78,40 @@ def stored_edges(placement: Placement, store: Store) -> dict[Edge, Message]:
     """Every directed edge whose message is at hand."""
     found = {}
     for edge, key in placement.keys.items():
-        message = store.find(key, frozenset(placement.columns[edge]))
+        message = store.find(key, placement.columns[edge])
         if message is not None:
             found[edge] = message
     return found
 
 
 def missing_edges(
-    placement: Placement, root: str, stored: Mapping[Edge, Message]
+    placement: Placement, onward: dict[str, str], stored: Mapping[Edge, Message]
 ) -> frozenset[Edge]:
-    """The edges towards `root` to be computed: the Steiner tree without its root.
+    """The edges towards the root to be computed: the Steiner tree without its root.
 
-    What lies behind a message that is reused is not needed at all.
+    `onward` leads from each bag to the next, leaves first. What lies behind a message that is reused
+    is not needed at all.
     """
-    upward = placement.tree.upward(root)
-    onward = dict(upward)
     missing: set[Edge] = set()
-    for u, v in reversed(upward):
-        wanted = v == root or (v, onward[v]) in missing
+    for u, v in reversed(onward.items()):
+        wanted = v not in onward or (v, onward[v]) in missing
         if wanted and (u, v) in placement.edges and (u, v) not in stored:
             missing.add((u, v))
     return frozenset(missing)
 
 
 def cheapest_root(cost: Cost) -> str:
-    """Single-query optimisation (§3.3.1): try every bag; at equal cost, one that has what is
+    """Single-query optimisation (§3.3.1): the cheapest bag; at equal cost, one that has what is
     grouped by.
     """
     keep = frozenset(cost.placement.query.keep)
-
-    def rank(bag: Bag) -> tuple[float, int]:
-        return cost.answer(bag.name), len(keep - bag.attributes)
-
-    return min(cost.tree.bags, key=rank).name
+    bags = cost.tree.bags
+    best = (inf, 0, 0)
+    for least, i in sorted((cost.least(bag.name), i) for i, bag in enumerate(bags)):
+        if least > best[0]:
+            break  # nor can those after it be cheaper
+        best = min(best, (cost.answer(bags[i].name), len(keep - bags[i].attributes), i))
+    return bags[best[-1]].name
 
 
 def push_down(placement: Placement, root: str, missing: frozenset[Edge]) -> Placement:

@@ -2,18 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from calitree.annotation import Aggregate
 from calitree.errors import QueryError, did_you_mean
 from calitree.expressions import Expression, parse_predicate
-from calitree.measures import Center, Custom, Measure, measure_of
+from calitree.measures import Custom, Measure
 from calitree.schema import Schema
 
 MeasureLike = str | Measure | Custom
 Measures = Sequence[str] | Mapping[str, MeasureLike]
+Compile = Callable[[MeasureLike, tuple[str, ...]], Measure]
+"""Given a measure and the relations that are joined, what to compute for it."""
+
+
+class Asked(NamedTuple):
+    """A question as it was put."""
+
+    group_by: Sequence[str] = ()
+    where: str | None = None
+    measures: Measures | None = None
+    relations: Sequence[str] | None = None
+
+    @property
+    def key(self) -> object:
+        """What two questions put in the same words share; None if it cannot be had."""
+        measures = self.measures
+        by_name = not isinstance(measures, Mapping)
+        chosen = tuple(measures.items()) if isinstance(measures, Mapping) else measures
+        parts = (self.group_by, chosen, self.relations)
+        if not all(part is None or isinstance(part, list | tuple) for part in parts):
+            return None
+        key = (by_name, self.where, *(None if part is None else tuple(part) for part in parts))
+        try:
+            hash(key)
+        except TypeError:
+            return None
+        return key
 
 
 @dataclass(frozen=True)
@@ -41,15 +69,10 @@ class Query:
 
 
 def query_of(
-    schema: Schema,
-    known: Mapping[str, MeasureLike],
-    center: Center,
-    group_by: Sequence[str] = (),
-    where: str | None = None,
-    measures: Measures | None = None,
-    relations: Sequence[str] | None = None,
+    schema: Schema, known: Mapping[str, MeasureLike], compile: Compile, asked: Asked
 ) -> Query:
     """Resolve a question asked in text. `known` are the measures that may be asked by name."""
+    group_by, where, measures, relations = asked
     joined = _joined(schema, relations)
     if isinstance(group_by, str):
         raise QueryError(f"group_by is a list of columns; write group_by=[{group_by!r}].")
@@ -71,7 +94,7 @@ def query_of(
             raise QueryError(
                 f"{name!r} names both a measure and a group-by column; rename the measure."
             )
-    compiled = tuple((n, measure_of(m, schema, joined, center)) for n, m in chosen.items())
+    compiled = tuple((name, compile(given, joined)) for name, given in chosen.items())
     for name, measure in compiled:
         missing = sorted(measure.relations - set(joined))
         if missing:

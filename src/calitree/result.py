@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from sqlglot import exp
-
-from calitree.annotation import Aggregate
-from calitree.engines import Engine, Table, stored_parts
-from calitree.nodes import column
-from calitree.plan import Plan
+from calitree.engines import Engine, Table
+from calitree.message import MessageKey
+from calitree.plan import Measured, Plan
 from calitree.query import Query
+from calitree.question import Question
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,13 +20,27 @@ class Result:
     """Group-by columns as written, then the measures. Computed already; converted when asked."""
 
     def __init__(
-        self, query: Query, plan: Plan, engine: Engine, table: Table, names: dict[Aggregate, str]
+        self,
+        question: Question,
+        plan: Plan,
+        measured: Mapping[MessageKey | None, Measured],
+        engine: Engine,
+        table: Table,
     ) -> None:
-        self.query = query
-        self.plan = plan
+        self._question = question
+        self._plan = plan
+        self._measured = measured
         self._engine = engine
         self._table = table
-        self._names = names
+
+    @property
+    def query(self) -> Query:
+        return self._question.query
+
+    @cached_property
+    def plan(self) -> Plan:
+        """How it was answered: what was reused and what was computed, with rows and times."""
+        return self._plan.after(self._measured)
 
     @property
     def exact(self) -> bool:
@@ -37,48 +49,11 @@ class Result:
 
     @property
     def columns(self) -> list[str]:
-        return [text for text, _ in self.query.group_by] + [name for name, _ in self.query.measures]
-
-    def formulas(self) -> dict[str, exp.Expr]:
-        """Each result column as an expression over the absorbed table's columns."""
-        found: dict[str, exp.Expr] = {
-            text: column(attribute) for text, attribute in self.query.group_by
-        }
-        for name, measure in self.query.measures:
-            swap: dict[str, str] = {}
-            for i, aggregate in enumerate(measure.aggregates):
-                ours = stored_parts(f"a{i}", aggregate.semiring)
-                theirs = stored_parts(self._names[aggregate], aggregate.semiring)
-                swap |= dict(zip(ours, theirs, strict=True))
-            found[name] = measure.final.copy().transform(_renamed, swap)
-        return found
+        return list(self._question.columns)
 
     @cached_property
     def _arrow(self) -> pa.Table:
-        import pyarrow as pa
-
-        from calitree.evaluate import evaluate
-
-        table = self._engine.arrow(self._table)
-        if table.num_rows == 0 and not self.query.group_by:
-            table = self._nothing(table)
-        columns = {name: table.column(name) for name in table.column_names}
-        arrays = {n: evaluate(f, columns, table.num_rows) for n, f in self.formulas().items()}
-        return pa.table(list(arrays.values()), names=list(arrays))
-
-    def _nothing(self, table: pa.Table) -> pa.Table:
-        """A total over no rows is still one row: zero of each semiring, from which COUNT makes 0,
-        SUM NULL.
-        """
-        import pyarrow as pa
-
-        zeros: dict[str, Any] = {}
-        for aggregate, name in self._names.items():
-            parts = stored_parts(name, aggregate.semiring)
-            for part, zero in zip(parts, aggregate.semiring.zero, strict=True):
-                dtype = table.schema.field(part).type
-                zeros[part] = pa.array([zero], None if pa.types.is_null(dtype) else dtype)
-        return pa.table(zeros)
+        return self._question.answer(self._engine.arrow(self._table))
 
     def arrow(self) -> pa.Table:
         """As an Arrow table."""
@@ -98,7 +73,7 @@ class Result:
         """As a Spark DataFrame; on Spark it is not brought to this process."""
         frame = getattr(self._engine, "result_frame", None)
         if frame is not None and self.query.group_by:
-            return frame(self._table, self.formulas())
+            return frame(self._table, self._question.formulas)
         from calitree.spark_session import spark_session
 
         session = getattr(self._engine, "session", None) or spark_session()
@@ -148,12 +123,6 @@ class Result:
             else ""
         )
         return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>{more}"
-
-
-def _renamed(node: exp.Expr, swap: dict[str, str]) -> exp.Expr:
-    if isinstance(node, exp.Column) and node.name in swap:
-        return column(swap[node.name])
-    return node
 
 
 def _shown(value: object) -> str:

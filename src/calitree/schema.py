@@ -159,6 +159,10 @@ class Schema:
             )
         return self.relations[found]
 
+    def rows(self, name: str) -> int:
+        """How many rows a relation has; an engine may count them when first asked."""
+        return self.relations[name].table.rows
+
     def components(self, among: Iterable[str] | None = None) -> list[list[str]]:
         """The relations grouped by whether a chain of shared attributes connects them."""
         left = list(self.relations if among is None else among)

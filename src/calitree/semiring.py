@@ -85,6 +85,10 @@ class Semiring:
                         f"Semiring {self.name!r}: ⊗ {text!r} may use only {listed}."
                     )
 
+    def __hash__(self) -> int:
+        """Semirings are part of every key; hardly two of one program share a name."""
+        return hash(self.name)
+
     @cached_property
     def times_nodes(self) -> tuple[exp.Expr, ...]:
         try:

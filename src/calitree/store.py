@@ -7,59 +7,84 @@ limit, and the least recently used go first.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from threading import Lock
 
 from calitree.annotation import Aggregate
 from calitree.message import Message, MessageKey
 
-_Slot = tuple[MessageKey, frozenset[Aggregate]]
-
 
 class Store:
-    """Messages, pinned and kept. One key may have several messages with different columns."""
+    """Messages, pinned and kept. One key may have several messages with different columns.
+
+    `version` is another one whenever a message came or went: what was planned at this version is
+    still the best there is.
+    """
 
     def __init__(self, memory_limit: int) -> None:
         self.memory_limit = memory_limit
-        self._pinned: dict[MessageKey, list[Message]] = {}
-        self._kept: OrderedDict[_Slot, Message] = OrderedDict()
+        self.version = 0
+        self.kept_bytes = 0
+        self._messages: dict[MessageKey, tuple[Message, ...]] = {}
+        self._kept: OrderedDict[Message, int] = OrderedDict()
+        """Those that may go, and their bytes, in the order of their last use."""
         self._lock = Lock()
 
-    def find(self, key: MessageKey, aggregates: frozenset[Aggregate]) -> Message | None:
+    def find(self, key: MessageKey, aggregates: Iterable[Aggregate]) -> Message | None:
         """A message with these rows and at least these columns."""
-        for message in self._pinned.get(key, ()):
+        for message in self._messages.get(key, ()):
             if message.carries(aggregates):
+                if message in self._kept:
+                    self.touch((message,))
                 return message
-        if not self._kept:
-            return None
-        with self._lock:
-            for slot, message in self._kept.items():
-                if slot[0] == key and message.carries(aggregates):
-                    self._kept.move_to_end(slot)
-                    return message
         return None
+
+    def touch(self, messages: Iterable[Message]) -> None:
+        """Take note that these are used now."""
+        with self._lock:
+            for message in messages:
+                if message in self._kept:
+                    self._kept.move_to_end(message)
 
     def pin(self, message: Message) -> None:
         """Keep for as long as the tree lives."""
-        self._pinned.setdefault(message.key, []).append(message)
+        with self._lock:
+            # Before the others, so that it is found first and they can go.
+            self._messages[message.key] = (message, *self._messages.get(message.key, ()))
+            self.version += 1
 
     def keep(self, message: Message) -> None:
         """Keep while there is room."""
+        size = message.table.nbytes
         with self._lock:
-            self._kept[message.key, frozenset(message.columns)] = message
-            while self._kept and self.kept_bytes > self.memory_limit:
-                self._kept.popitem(last=False)
+            known = self._messages.get(message.key, ())
+            there = any(each.columns.keys() == message.columns.keys() for each in known)
+            if there or size > self.memory_limit:
+                return
+            self._messages[message.key] = (*known, message)
+            self._kept[message] = size
+            self.kept_bytes += size
+            while self.kept_bytes > self.memory_limit:
+                self._evict()
+            self.version += 1
+
+    def _evict(self) -> None:
+        oldest, size = self._kept.popitem(last=False)
+        self.kept_bytes -= size
+        rest = tuple(m for m in self._messages.pop(oldest.key) if m is not oldest)
+        if rest:
+            self._messages[oldest.key] = rest
 
     @property
     def pinned(self) -> list[Message]:
-        return [message for messages in self._pinned.values() for message in messages]
+        with self._lock:
+            every = [message for messages in self._messages.values() for message in messages]
+            return [message for message in every if message not in self._kept]
 
     @property
     def pinned_bytes(self) -> int:
         return sum(message.table.nbytes for message in self.pinned)
 
-    @property
-    def kept_bytes(self) -> int:
-        return sum(message.table.nbytes for message in self._kept.values())
-
     def __len__(self) -> int:
-        return len(self.pinned) + len(self._kept)
+        with self._lock:
+            return sum(map(len, self._messages.values()))

@@ -126,7 +126,7 @@ class Output:
     columns: tuple[Column, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Contraction:
     """Everything wanted from one bag at one time. Output tables name kept attributes by their own
     names.

@@ -1,8 +1,8 @@
 """Attribute values ↔ small integers, shared by all relations that have the attribute.
 
-A code is a position in the attribute's dictionary; NULL is -1 and is in no dictionary, so it can
-never match. Codes are what joins and groups work on; a predicate on one attribute is evaluated on
-its dictionary, not on the rows.
+A code is one more than a position in the attribute's dictionary; 0 is NULL, which is in no
+dictionary and never matches. Codes are what joins and groups work on; a predicate on one attribute
+is evaluated on its dictionary, not on the rows.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from calitree.engines.local import parallel
+from calitree.engines.local.numbering import Piece, is_small, number, number_any, pieces
 from calitree.errors import EngineError
 
+Array = np.ndarray[Any, Any]
 Codes = np.ndarray[Any, np.dtype[np.int32]]
 
 
@@ -65,18 +68,58 @@ def common(a: pa.DataType, b: pa.DataType) -> pa.DataType:
 
 
 class Dictionary:
-    """The values of one attribute seen so far, in order of appearance. It only grows."""
+    """The values of one attribute seen so far. It only grows: a value keeps its code."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int = 1) -> None:
         self.values: pa.Array = pa.nulls(0)
+        self.threads = threads
 
-    def __len__(self) -> int:
-        return len(self.values)
+    @property
+    def size(self) -> int:
+        """One more than the largest code."""
+        return len(self.values) + 1
 
     def encode(self, column: pa.Array | pa.ChunkedArray) -> Codes:
         """The code of every value; new values are added."""
-        encoded = plain(column).dictionary_encode()
-        local = encoded.dictionary
+        chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+        out = np.empty(len(column), np.int32)
+        starts = np.cumsum([0, *(len(chunk) for chunk in chunks)])
+        parts = [(c, out[a : a + len(c)]) for c, a in zip(chunks, starts, strict=False) if len(c)]
+        unit = integers(column.type)
+        if unit is not None and (len(self.values) == 0 or self.values.type == unit):
+            self._encode_integers(column, parts, unit)
+        else:
+            self._encode_any(parts)
+        return out
+
+    def _encode_integers(self, column: Any, parts: list[tuple[pa.Array, Codes]], unit: Any) -> None:
+        """Whole numbers and what is stored as such: dates, times."""
+        pieces = [piece for chunk, out in parts for piece in _pieces(chunk, out, self.threads)]
+        known = _raw(self.values).astype(np.int64) if len(self.values) else np.empty(0, np.int64)
+        low, high = _limits(column, known)
+        if is_small(high - low + 1, len(column)):
+            fresh = number(pieces, known, low, high - low + 1, self.threads)
+        else:
+            fresh = number_any(pieces, known)
+        if len(fresh):
+            added = pa.array(fresh.astype(np.int32) if unit.bit_width == 32 else fresh).view(unit)
+            self.values = pa.concat_arrays([self.values, added]) if len(known) else added
+
+    def _encode_any(self, parts: list[tuple[pa.Array, Codes]]) -> None:
+        """Every chunk by itself first, which threads can do, then their dictionaries together."""
+        local = parallel.each(lambda p: plain(p[0]).dictionary_encode(), parts, self.threads)
+        maps = [self._add(encoded.dictionary) for encoded in local]
+
+        def write(at: int) -> None:
+            indices = local[at].indices
+            if indices.null_count:
+                indices = indices.fill_null(len(maps[at]) - 1)
+            np.take(maps[at], indices.to_numpy(zero_copy_only=False), out=parts[at][1])
+
+        parallel.each(write, range(len(parts)), self.threads)
+
+    def _add(self, local: pa.Array) -> Codes:
+        """The codes of these distinct values, and at the end that of NULL."""
         dtype = common(self.values.type, local.type)
         try:
             self.values, local = self.values.cast(dtype), local.cast(dtype)
@@ -86,17 +129,69 @@ class Dictionary:
                 "Cast one of the columns in its source."
             ) from None
         known = pc.index_in(local, value_set=self.values)
-        fresh = pc.is_null(known)
-        if pc.any(fresh).as_py():
+        if known.null_count:
             # Casting (3 and 3.0) may have made two local values equal: keep each once.
-            added = local.filter(fresh).unique()
+            added = local.filter(pc.is_null(known)).unique()
             self.values = pa.concat_arrays([self.values, added])
             known = pc.index_in(local, value_set=self.values)
-        codes = np.append(known.to_numpy(zero_copy_only=False).astype(np.int32), np.int32(-1))
-        indices = encoded.indices.fill_null(len(local)).to_numpy(zero_copy_only=False)
-        found: Codes = codes[indices]
+        codes = known.to_numpy(zero_copy_only=False).astype(np.int32) + np.int32(1)
+        found: Codes = np.append(codes, np.int32(0))
         return found
 
     def decode(self, codes: Codes) -> pa.Array:
         """The values of these codes."""
-        return self.values.take(pa.array(codes, mask=codes < 0))
+        if len(codes) and codes.min() == 0:
+            return self.values.take(pa.array(codes - np.int32(1), mask=codes == 0))
+        return self.values.take(pa.array(codes - np.int32(1)))
+
+    @property
+    def domain(self) -> pa.Array:
+        """The value of each code, from NULL's on: what a predicate is evaluated on."""
+        return pa.concat_arrays([pa.nulls(1, self.values.type), self.values])
+
+
+def integers(dtype: pa.DataType) -> pa.DataType | None:
+    """The type that a dictionary keeps whole numbers of this type in; None for other types."""
+    if pa.types.is_integer(dtype) and not pa.types.is_uint64(dtype):
+        return pa.int64()
+    if pa.types.is_date32(dtype) or (pa.types.is_timestamp(dtype) and dtype.unit in ("us", "ns")):
+        return dtype
+    return None
+
+
+def _raw(values: pa.Array) -> Array:
+    """The integers that an array is made of, unchecked where it is NULL; no copy if it can be."""
+    dtype = values.type
+    if not pa.types.is_integer(dtype):
+        values = values.view(pa.int32() if dtype.bit_width == 32 else pa.int64())
+    elif dtype.bit_width < 32 or pa.types.is_unsigned_integer(dtype):
+        values = values.cast(pa.int64())
+    width = 4 if values.type.bit_width == 32 else 8
+    raw: Array = np.frombuffer(
+        values.buffers()[1],
+        np.int32 if width == 4 else np.int64,
+        len(values),
+        values.offset * width,
+    )
+    return raw
+
+
+def _pieces(chunk: pa.Array, out: Codes, threads: int) -> list[Piece]:
+    raw = _raw(chunk)
+    if not chunk.null_count:
+        return pieces(raw, out, threads)
+    valid = chunk.is_valid().to_numpy(zero_copy_only=False).view(np.uint8)
+    return [Piece(raw, out, valid)]
+
+
+def _limits(column: pa.Array | pa.ChunkedArray, known: Array) -> tuple[int, int]:
+    """The least and the greatest of all integers here and known."""
+    found = pc.min_max(column)
+    scalars = [found[end] for end in ("min", "max") if found[end].is_valid]
+    ends = [
+        int(each.cast(pa.int64()).as_py() if pa.types.is_integer(each.type) else each.value)
+        for each in scalars
+    ]
+    if len(known):
+        ends += [int(known.min()), int(known.max())]
+    return (min(ends), max(ends)) if ends else (0, 0)

@@ -7,30 +7,46 @@ continues as floating point and is marked inexact. Nothing wraps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from calitree.engines.local.compiled import compiled
+
 Array = np.ndarray[Any, Any]
 LIMIT = 2**63
 
 
-@dataclass(frozen=True)
 class Value:
     """One component of an annotation on every row.
 
     `valid` is None where nothing is NULL. `labels`, if given, are sorted values of any type of
     which `data` holds the positions: that is how MIN and MAX of text and dates are computed.
+    `bound` is at least the largest magnitude of integers, if it is known. `positive` says that all
+    are greater than zero: they are counts.
     """
 
-    data: Array
-    valid: Array | None = None
-    scale: int = 0
-    labels: pa.Array | None = None
-    exact: bool = True
+    __slots__ = ("_bound", "data", "exact", "labels", "positive", "scale", "valid")
+
+    def __init__(
+        self,
+        data: Array,
+        valid: Array | None = None,
+        scale: int = 0,
+        labels: pa.Array | None = None,
+        exact: bool = True,
+        bound: int | None = None,
+        positive: bool = False,
+    ) -> None:
+        self.data = data
+        self.valid = valid
+        self.scale = scale
+        self.labels = labels
+        self.exact = exact
+        self._bound = bound
+        self.positive = positive
 
     @property
     def is_integer(self) -> bool:
@@ -38,23 +54,39 @@ class Value:
 
     @property
     def bound(self) -> int:
-        """max |value|, for integers."""
-        if not len(self.data):
-            return 0
-        return max(-int(self.data.min()), int(self.data.max()))
+        """At least the largest magnitude, for integers."""
+        if self._bound is None:
+            self.tighten()
+        assert self._bound is not None
+        return self._bound
+
+    @property
+    def bound_if_known(self) -> int | None:
+        return self._bound
+
+    def tighten(self) -> None:
+        """Look at the data, where what was known of it is not enough."""
+        data = self.data
+        self._bound = max(-int(data.min()), int(data.max())) if len(data) else 0
 
     @property
     def nbytes(self) -> int:
         return int(self.data.nbytes) + (0 if self.valid is None else int(self.valid.nbytes))
 
+    def with_exact(self, exact: bool) -> Value:
+        return Value(self.data, self.valid, self.scale, self.labels, exact, self._bound)
+
     def take(self, index: Array | None) -> Value:
         if index is None:
             return self
         valid = None if self.valid is None else self.valid[index]
-        return Value(self.data[index], valid, self.scale, self.labels, self.exact)
+        same = (self.scale, self.labels, self.exact, self._bound, self.positive)
+        return Value(self.data[index], valid, *same)
 
     def as_float(self) -> Value:
         """The same numbers as doubles."""
+        if self.data.dtype == np.float64:
+            return self
         data = self.data.astype(np.float64)
         return Value(data / 10.0**self.scale if self.scale else data, self.valid, exact=self.exact)
 
@@ -62,8 +94,11 @@ class Value:
         """The same integers at a finer scale, as doubles if they do not fit."""
         factor = 10 ** (scale - self.scale)
         if self.bound * factor >= LIMIT:
-            return self.as_float()
-        return Value(self.data * factor, self.valid, scale, None, self.exact)
+            self.tighten()
+            if self.bound * factor >= LIMIT:
+                return self.as_float()
+        bound = self.bound * factor
+        return Value(self.data * factor, self.valid, scale, None, self.exact, bound)
 
     def filled(self, zero: Any) -> Value:
         """NULLs replaced by the semiring's zero."""
@@ -140,8 +175,13 @@ def multiply(left: Value, right: Value) -> Value:
     """× of numbers."""
     exact = left.exact and right.exact
     if left.is_integer and right.is_integer:
-        if left.bound * right.bound < LIMIT:
-            return Value(left.data * right.data, None, left.scale + right.scale, None, exact)
+        if left.bound * right.bound >= LIMIT:
+            left.tighten()
+            right.tighten()
+        bound = left.bound * right.bound
+        if bound < LIMIT:
+            data, scale = left.data * right.data, left.scale + right.scale
+            return Value(data, None, scale, None, exact, bound, left.positive and right.positive)
         exact = False
     return Value(left.as_float().data * right.as_float().data, None, exact=exact)
 
@@ -155,33 +195,57 @@ def add(left: Value, right: Value) -> Value:
     if left.is_integer and right.is_integer:
         scale = max(left.scale, right.scale)
         a, b = left.at_scale(scale), right.at_scale(scale)
-        if a.is_integer and b.is_integer and a.bound + b.bound < LIMIT:
-            return Value(a.data + b.data, valid, scale, None, exact)
+        if a.is_integer and b.is_integer:
+            if a.bound + b.bound >= LIMIT:
+                a.tighten()
+                b.tighten()
+            if a.bound + b.bound < LIMIT:
+                return Value(a.data + b.data, valid, scale, None, exact, a.bound + b.bound)
         exact = False
     return Value(left.as_float().data + right.as_float().data, valid, exact=exact)
+
+
+def count_of(groups: Array, count: int) -> Value:
+    """How many rows each group has."""
+    return Value(np.bincount(groups, minlength=count), bound=len(groups), positive=True)
 
 
 def total(value: Value, groups: Array, count: int) -> Value:
     """⊕ = sum, by group."""
     if not value.is_integer:
-        data = np.bincount(groups, weights=value.data, minlength=count)
-        return Value(data[:count], None, exact=value.exact)
+        data = np.zeros(count)
+        _add(data, groups, value.data)
+        return Value(data, None, exact=value.exact)
     if value.bound * len(value.data) >= LIMIT:
-        return _total_of_halves(value, groups, count)
+        value.tighten()
+        if value.bound * len(value.data) >= LIMIT:
+            return _total_of_halves(value, groups, count)
     result = np.zeros(count, np.int64)
-    np.add.at(result, groups, value.data)
-    return Value(result, None, value.scale, None, value.exact)
+    _add(result, groups, value.data)
+    bound = value.bound * len(value.data)
+    return Value(result, None, value.scale, None, value.exact, bound, value.positive)
+
+
+@compiled
+def _add(into: Array, groups: Array, data: Array) -> None:  # pragma: no cover (compiled)
+    for i in range(len(groups)):
+        into[np.uint64(groups[i])] += data[i]
 
 
 def _total_of_halves(value: Value, groups: Array, count: int) -> Value:
     """Sums that may pass 64 bits: those of the upper and of the lower 32 bits cannot."""
     upper, lower = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    np.add.at(upper, groups, value.data >> 32)
-    np.add.at(lower, groups, value.data & 0xFFFFFFFF)
+    _add(upper, groups, value.data >> 32)
+    _add(lower, groups, value.data & 0xFFFFFFFF)
+    return from_halves(upper, lower, value.scale, value.exact)
+
+
+def from_halves(upper: Array, lower: Array, scale: int, exact: bool) -> Value:
+    """Integers from the sums of their upper and of their lower 32 bits; doubles if one is too big."""
     sums = [(u << 32) + low for u, low in zip(upper.tolist(), lower.tolist(), strict=True)]
     if all(-LIMIT <= each < LIMIT for each in sums):
-        return Value(np.array(sums, np.int64), None, value.scale, None, value.exact)
-    return Value(np.array([each / 10**value.scale for each in sums], np.float64), exact=False)
+        return Value(np.array(sums, np.int64), None, scale, None, exact)
+    return Value(np.array([each / 10**scale for each in sums], np.float64), exact=False)
 
 
 def extreme(value: Value, groups: Array, count: int, largest: bool) -> Value:
@@ -202,10 +266,15 @@ def extreme(value: Value, groups: Array, count: int, largest: bool) -> Value:
         (np.maximum if largest else np.minimum).at(result, groups, as_int)
         if data.dtype == bool:
             result = result > 0
+    return extremes(result, seen, value)
+
+
+def extremes(result: Array, seen: Array, like: Value) -> Value:
+    """What was found, NULL where nothing was seen."""
     valid = None if seen.all() else seen
     if valid is not None:
         result = np.where(valid, result, result.dtype.type(0))
-    return Value(result, valid, value.scale, value.labels, value.exact)
+    return Value(result, valid, like.scale, like.labels, like.exact)
 
 
 def any_of(value: Value, groups: Array, count: int) -> Value:

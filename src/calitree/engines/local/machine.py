@@ -1,0 +1,272 @@
+"""A small vector machine: one compiled loop runs every program of gathers, products and sums.
+
+A program is a table of instructions. It is run on a block of rows at a time, so that what one
+instruction leaves in a register is still in the processor's cache when the next one reads it. New
+questions are new programs, not new code: nothing is compiled for them.
+
+Registers hold 8-byte lanes, read as integers or as doubles; index registers hold row numbers, ids
+and group numbers. `SCATTER` instructions add a register to an accumulator, by an index register.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import carray, types  # type: ignore[attr-defined]
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from calitree.engines.local.compiled import compiled
+
+Array = np.ndarray[Any, Any]
+
+LANES = 1024
+"""Rows of a block: a register of them is 8 kB, and a handful of registers fit the first cache."""
+
+ENDLESS = 1 << 40
+
+# An instruction: operation, out, left, right, address, extra.
+WIDTH = 6
+(
+    INDEX,  # index[out] = the address's 4-byte ids, of the block's rows
+    ZERO,  # index[out] = 0
+    MAP,  # index[out] = the address's 4-byte map, at index[left]
+    COMBINE,  # index[out] = index[left] * extra + index[right]
+    GATHER,  # out = the address's 8-byte values, at index[left]
+    LOAD_8,  # out = the address's 8-byte values, of the block's rows
+    LOAD_INT_4,
+    LOAD_INT_2,
+    LOAD_INT_1,
+    LOAD_FLOAT_4,
+    FILL,  # out = extra in every lane
+    TO_FLOAT,  # out = left / the double at the address
+    MULTIPLY_INT,
+    MULTIPLY_FLOAT,
+    MULTIPLY_CHECKED,  # as integers; tells if a product may not fit
+    ADD_INT,
+    ADD_FLOAT,
+    SUBTRACT_INT,
+    SUBTRACT_FLOAT,
+    SUM_INT,  # accumulator[0] += left
+    SUM_FLOAT,
+    SCATTER_INT,  # accumulator[index[right]] += left
+    SCATTER_FLOAT,
+    SCATTER_UPPER,  # the same for the upper 32 bits, and for the lower
+    SCATTER_LOWER,
+    SCATTER_MIN_INT,  # where register `extra` is not zero
+    SCATTER_MAX_INT,
+    SCATTER_MIN_FLOAT,
+    SCATTER_MAX_FLOAT,
+    SCATTER_ANY,  # accumulator[index[right]] = 1 where left is not zero
+) = range(30)
+
+
+def _as_pointer(typing: Any, address: Any) -> Any:
+    """An address as a pointer that `carray` takes."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
+
+    return types.voidptr(types.int64), generate
+
+
+_pointer: Any = intrinsic(_as_pointer)
+
+
+@compiled
+def run(
+    code: Array, registers: int, indices: int, rows: Array, start: int, stop: int
+) -> int:  # pragma: no cover (compiled)
+    """Run a program on the rows `start` to `stop`, or on `rows[start:stop]` if `rows` has any.
+
+    Returns 1 if some checked product may not have fitted 64 bits, else 0.
+    """
+    whole = np.empty((registers, LANES), np.int64)
+    real = whole.view(np.float64)
+    index = np.empty((indices, LANES), np.uint32)
+    chosen = len(rows) > 0
+    failed = 0
+    for first in range(start, stop, LANES):
+        n = min(LANES, stop - first)
+        here = rows[first : first + n]
+        for at in range(len(code)):
+            op, out, left, right, address, extra = code[at]
+            if op == INDEX:
+                ids = carray(_pointer(address), ENDLESS, np.uint32)
+                x = index[out]
+                if chosen:
+                    for j in range(n):
+                        x[j] = ids[here[j]]
+                else:
+                    for j in range(n):
+                        x[j] = ids[np.uint64(first + j)]
+            elif op == ZERO:
+                index[out, :n] = 0
+            elif op == MAP:
+                table = carray(_pointer(address), ENDLESS, np.uint32)
+                x, y = index[out], index[left]
+                for j in range(n):
+                    x[j] = table[y[j]]
+            elif op == COMBINE:
+                x, y, z = index[out], index[left], index[right]
+                size = np.uint32(extra)
+                for j in range(n):
+                    x[j] = y[j] * size + z[j]
+            elif op == GATHER:
+                values = carray(_pointer(address), ENDLESS, np.int64)
+                a, y = whole[out], index[left]
+                for j in range(n):
+                    a[j] = values[y[j]]
+            elif op == LOAD_8:
+                values = carray(_pointer(address), ENDLESS, np.int64)
+                a = whole[out]
+                if chosen:
+                    for j in range(n):
+                        a[j] = values[here[j]]
+                else:
+                    for j in range(n):
+                        a[j] = values[np.uint64(first + j)]
+            elif op == LOAD_INT_4:
+                small = carray(_pointer(address), ENDLESS, np.int32)
+                a = whole[out]
+                for j in range(n):
+                    a[j] = small[here[j] if chosen else np.uint32(first + j)]
+            elif op == LOAD_INT_2:
+                short = carray(_pointer(address), ENDLESS, np.int16)
+                a = whole[out]
+                for j in range(n):
+                    a[j] = short[here[j] if chosen else np.uint32(first + j)]
+            elif op == LOAD_INT_1:
+                byte = carray(_pointer(address), ENDLESS, np.int8)
+                a = whole[out]
+                for j in range(n):
+                    a[j] = byte[here[j] if chosen else np.uint32(first + j)]
+            elif op == LOAD_FLOAT_4:
+                single = carray(_pointer(address), ENDLESS, np.float32)
+                f = real[out]
+                for j in range(n):
+                    f[j] = single[here[j] if chosen else np.uint32(first + j)]
+            elif op == FILL:
+                a = whole[out]
+                for j in range(n):
+                    a[j] = extra
+            elif op == TO_FLOAT:
+                unit = carray(_pointer(address), 1, np.float64)[0]
+                f, a = real[out], whole[left]
+                if unit == 1.0:
+                    for j in range(n):
+                        f[j] = np.float64(a[j])
+                else:
+                    for j in range(n):
+                        f[j] = np.float64(a[j]) / unit
+            elif op == MULTIPLY_INT:
+                a, b, c = whole[out], whole[left], whole[right]
+                for j in range(n):
+                    a[j] = b[j] * c[j]
+            elif op == MULTIPLY_FLOAT:
+                f, g, h = real[out], real[left], real[right]
+                for j in range(n):
+                    f[j] = g[j] * h[j]
+            elif op == MULTIPLY_CHECKED:
+                a, b, c = whole[out], whole[left], whole[right]
+                for j in range(n):
+                    if abs(np.float64(b[j]) * np.float64(c[j])) >= 9.2e18:
+                        failed = 1
+                    a[j] = b[j] * c[j]
+            elif op == ADD_INT:
+                a, b, c = whole[out], whole[left], whole[right]
+                for j in range(n):
+                    a[j] = b[j] + c[j]
+            elif op == ADD_FLOAT:
+                f, g, h = real[out], real[left], real[right]
+                for j in range(n):
+                    f[j] = g[j] + h[j]
+            elif op == SUBTRACT_INT:
+                a, b, c = whole[out], whole[left], whole[right]
+                for j in range(n):
+                    a[j] = b[j] - c[j]
+            elif op == SUBTRACT_FLOAT:
+                f, g, h = real[out], real[left], real[right]
+                for j in range(n):
+                    f[j] = g[j] - h[j]
+            elif op == SUM_INT:
+                total = np.int64(0)
+                a = whole[left]
+                for j in range(n):
+                    total += a[j]
+                carray(_pointer(address), 1, np.int64)[0] += total
+            elif op == SUM_FLOAT:
+                carray(_pointer(address), 1, np.float64)[0] += _sum(real[left], n)
+            elif op == SCATTER_INT:
+                counts = carray(_pointer(address), ENDLESS, np.int64)
+                a, y = whole[left], index[right]
+                for j in range(n):
+                    counts[y[j]] += a[j]
+            elif op == SCATTER_FLOAT:
+                sums = carray(_pointer(address), ENDLESS, np.float64)
+                f, y = real[left], index[right]
+                for j in range(n):
+                    sums[y[j]] += f[j]
+            elif op == SCATTER_UPPER:
+                counts = carray(_pointer(address), ENDLESS, np.int64)
+                a, y = whole[left], index[right]
+                for j in range(n):
+                    counts[y[j]] += a[j] >> 32
+            elif op == SCATTER_LOWER:
+                counts = carray(_pointer(address), ENDLESS, np.int64)
+                a, y = whole[left], index[right]
+                for j in range(n):
+                    counts[y[j]] += a[j] & 0xFFFFFFFF
+            elif op == SCATTER_MIN_INT:
+                counts = carray(_pointer(address), ENDLESS, np.int64)
+                a, y, there = whole[left], index[right], whole[extra]
+                for j in range(n):
+                    if there[j] and a[j] < counts[y[j]]:
+                        counts[y[j]] = a[j]
+            elif op == SCATTER_MAX_INT:
+                counts = carray(_pointer(address), ENDLESS, np.int64)
+                a, y, there = whole[left], index[right], whole[extra]
+                for j in range(n):
+                    if there[j] and a[j] > counts[y[j]]:
+                        counts[y[j]] = a[j]
+            elif op == SCATTER_MIN_FLOAT:
+                sums = carray(_pointer(address), ENDLESS, np.float64)
+                f, y, there = real[left], index[right], whole[extra]
+                for j in range(n):  # it starts as NaN, which is greater than every number
+                    if there[j] and not (f[j] >= sums[y[j]] or f[j] != f[j]):
+                        sums[y[j]] = f[j]
+            elif op == SCATTER_MAX_FLOAT:
+                sums = carray(_pointer(address), ENDLESS, np.float64)
+                f, y, there = real[left], index[right], whole[extra]
+                for j in range(n):
+                    if there[j] and not f[j] <= sums[y[j]] and sums[y[j]] == sums[y[j]]:
+                        sums[y[j]] = f[j]
+            elif op == SCATTER_ANY:
+                counts = carray(_pointer(address), ENDLESS, np.int64)
+                a, y = whole[left], index[right]
+                for j in range(n):
+                    if a[j]:
+                        counts[y[j]] = 1
+    return failed
+
+
+@compiled
+def _sum(values: Array, n: int) -> float:  # pragma: no cover (compiled)
+    """Four sums at a time: one alone would wait for each addition."""
+    a = b = c = d = 0.0
+    last = n - n % 4
+    for j in range(0, last, 4):
+        a += values[j]
+        b += values[j + 1]
+        c += values[j + 2]
+        d += values[j + 3]
+    for j in range(last, n):
+        a += values[j]
+    return (a + b) + (c + d)
+
+
+def address(array: Array) -> int:
+    """Where an array's data begins; whoever keeps it must keep the array too."""
+    where: int = array.__array_interface__["data"][0]
+    return where

@@ -1,0 +1,316 @@
+"""Sums taken on a pass over a table: products of its own lifts and of what arrives, by group.
+
+Columns are added first; `write` puts them into the scan's program; after the run, `message` reads
+the accumulators. Sums of products of numbers, and ⊗ that is a polynomial of its components, are
+computed by the program; a product in any other semiring is made on all rows before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from calitree.engines import Factor, Stored, stored_parts
+from calitree.engines.local import values as v
+from calitree.engines.local.groups import Grouping
+from calitree.engines.local.polynomial import is_polynomial, multiplied
+from calitree.engines.local.program import Program, Register
+from calitree.engines.local.star import constant, times
+from calitree.engines.local.tables import Message
+from calitree.engines.local.values import Value
+from calitree.expressions import Expression
+from calitree.semiring import SUM_PRODUCT, Semiring
+
+if TYPE_CHECKING:
+    from calitree.engines.local.scan import Scan
+
+Array = np.ndarray[Any, Any]
+Axis: TypeAlias = tuple[str, ...]
+Masks: TypeAlias = Mapping[int, tuple[Expression, ...]]
+"""The messages that are multiplied in, with the predicates on their rows."""
+
+Result: TypeAlias = Callable[[], Value]
+Spec: TypeAlias = tuple[Semiring, tuple[Factor, ...], tuple[tuple[int, Factor], ...]]
+"""A column: the table's own factors, and those of the messages on the way."""
+
+
+class Summed:
+    """Sums by `onto`."""
+
+    def __init__(self, scan: Scan, onto: tuple[str, ...], masks: Masks) -> None:
+        self.scan, self.onto, self.masks = scan, onto, masks
+        self._columns: dict[Spec, str] = {}
+        self._met: dict[int, Array] = {}
+        self._results: dict[str, Result] = {}
+        self._grouping: Grouping | None = None
+        self._present: Callable[[], Array] = lambda: np.empty(0)
+
+    def add(
+        self, semiring: Semiring, own: Sequence[Factor], pressed: Sequence[tuple[int, Factor]]
+    ) -> str:
+        """One more column, and under which name it will be found."""
+        spec = (semiring, tuple(own), tuple(pressed))
+        return self._columns.setdefault(spec, f"r{len(self._columns)}")
+
+    # -- what arrives ----------------------------------------------------------------------------
+
+    def met(self, at: int) -> Array:
+        """One more than the row of a message in each id of its axis; 0 where it has none."""
+        if at not in self._met:
+            self._met[at] = self.scan.meets(at, self.masks[at])
+        return self._met[at]
+
+    def there(self, axis: Axis) -> Array | None:
+        """Which ids of an axis all its messages have; None if it has no message."""
+        found: Array | None = None
+        for at in self.masks:
+            if self.scan.axis(at) == axis:
+                here = self.met(at) != 0
+                found = here if found is None else found & here
+        return found
+
+    def _arriving(self, at: int, factor: Factor, semiring: Semiring) -> list[Value]:
+        """A factor that a message carries, over the ids of its axis; zero where it has none."""
+        met, found = self.met(at), []
+        leg = self.scan.around[at][0]
+        for value, zero in zip(leg.factor(factor, semiring), semiring.zero, strict=True):
+            padded = np.empty(len(value.data) + 1, value.data.dtype)
+            padded[0], padded[1:] = 0 if zero is None else zero, value.data
+            valid = None
+            if zero is None:
+                valid = met != 0
+                if value.valid is not None:
+                    valid &= np.append(np.False_, value.valid)[met]
+            same = (value.scale, value.labels, value.exact, value.bound_if_known)
+            found.append(Value(padded[met], valid, *same))
+        return found
+
+    # -- writing the program ---------------------------------------------------------------------
+
+    def write(self, program: Program, real: bool) -> None:
+        """Put all columns into a program; `real`: with doubles where integers did not fit."""
+        self._grouping = Grouping(self, program)
+        there = _Lazy(lambda: self._there(program))
+        counts: Result | None = None
+        for spec, name in self._columns.items():
+            semiring, own, pressed = spec
+            if semiring.is_sum_product:
+                self._results[name] = self._product(program, own, pressed, real)
+                if self._is_count(own, pressed):
+                    counts = self._results[name]
+            else:
+                found = self._components(program, spec, there.value, real)
+                self._results.update(zip(stored_parts(name, semiring), found, strict=True))
+        if counts is None:
+            (seen,) = program.sum(there.value, self._grouping.index, self._grouping.size)
+            self._present = lambda: seen.data
+        else:
+            self._present = lambda: counts().data
+
+    def _is_count(self, own: Sequence[Factor], pressed: Sequence[tuple[int, Factor]]) -> bool:
+        """Whether a product is zero only where a message has nothing."""
+        return not own and all(
+            isinstance(factor, Stored)
+            and self.scan.around[at][0].table.stored(factor.name).positive
+            for at, factor in pressed
+        )
+
+    def _there(self, program: Program) -> Register:
+        """1 in the rows that meet every message, else 0."""
+        result: Register | None = None
+        for axis in self.scan.axes:
+            there = self.there(axis)
+            if there is not None:
+                index = program.index(self.scan.ids(axis))
+                here = program.gather(there.astype(np.int64), index, 1)
+                result = here if result is None else program.multiply(result, here)
+        return program.constant(1) if result is None else result
+
+    def _product(
+        self,
+        program: Program,
+        own: Sequence[Factor],
+        pressed: Sequence[tuple[int, Factor]],
+        real: bool,
+    ) -> Result:
+        """Σ of a product of numbers."""
+        by_axis: dict[Axis, Value] = {}
+        arriving = [(at, self._arriving(at, factor, SUM_PRODUCT)[0]) for at, factor in pressed]
+        for at in self.masks.keys() - {at for at, _ in pressed}:
+            arriving.append((at, Value((self.met(at) != 0).astype(np.int64), bound=1)))
+        for at, value in arriving:
+            axis = self.scan.axis(at)
+            by_axis[axis] = v.multiply(by_axis[axis], value) if axis in by_axis else value
+        loaded = [self.scan.leg.factor(factor, SUM_PRODUCT)[0] for factor in own]
+        values = [*by_axis.values(), *loaded]
+        whole = all(value.is_integer for value in values)
+        if whole and prod(value.bound for value in values) * program.length >= v.LIMIT:
+            for value in values:
+                value.tighten()
+        registers = [
+            program.gather(value.data, program.index(self.scan.ids(axis)), _bound(value))
+            for axis, value in by_axis.items()
+        ]
+        registers += [program.load(value.data, _bound(value)) for value in loaded]
+        if not whole or real:
+            pairs = zip(registers, values, strict=True)
+            registers = [program.real(register, value.scale) for register, value in pairs]
+        product = registers[0] if registers else program.constant(1)
+        for register in registers[1:]:
+            product = program.multiply(product, register)
+        exact = all(value.exact for value in values) and not (whole and real)
+        scale = 0 if product.real else sum(value.scale for value in values)
+        return self._total(program, product, scale, exact, self._is_count(own, pressed))
+
+    def _total(
+        self, program: Program, register: Register, scale: int, exact: bool, counts: bool = False
+    ) -> Result:
+        """Σ of a register."""
+        assert self._grouping is not None
+        sums = program.sum(register, self._grouping.index, self._grouping.size)
+        if len(sums) == 2:
+            return lambda: v.from_halves(sums[0].data, sums[1].data, scale, exact)
+        bound = None if register.real else register.bound * max(1, program.length)
+        return lambda: Value(sums[0].data, None, scale, None, exact, bound, counts)
+
+    def _components(
+        self, program: Program, spec: Spec, there: Register, real: bool
+    ) -> list[Result]:
+        """⊕ of a product in any semiring, component by component."""
+        semiring, own, pressed = spec
+        factors = [self._own(program, factor, semiring) for factor in own]
+        factors += [self._pressed(program, at, factor, semiring) for at, factor in pressed]
+        if len(factors) == 1:
+            (parts,) = factors
+        elif is_polynomial(semiring) and all(part.is_plain for each in factors for part in each):
+            parts = _polynomials(program, semiring, factors, real)
+        else:
+            parts = [_loaded(program, value) for value in self._materialised(spec)]
+        pairs = zip(semiring.plus, parts, strict=True)
+        return [self._plus(program, plus, part, there) for plus, part in pairs]
+
+    def _own(self, program: Program, factor: Factor, semiring: Semiring) -> list[Part]:
+        """A factor that the table itself has."""
+        return [_loaded(program, value) for value in self.scan.leg.factor(factor, semiring)]
+
+    def _pressed(self, program: Program, at: int, factor: Factor, semiring: Semiring) -> list[Part]:
+        """A factor that a message has."""
+        index = program.index(self.scan.ids(self.scan.axis(at)))
+        found = []
+        for value in self._arriving(at, factor, semiring):
+            mask = None
+            if value.valid is not None:
+                mask = program.gather(_words(value.valid), index, 1)
+            data = program.gather(_words(value.data), index, _bound(value))
+            found.append(Part(data, mask, value))
+        return found
+
+    def _materialised(self, spec: Spec) -> list[Value]:
+        """A product on all rows."""
+        semiring, own, pressed = spec
+        rows = self.scan.leg.rows
+        factors = [self.scan.leg.factor(factor, semiring) for factor in own]
+        for at, factor in pressed:
+            ids = self.scan.ids(self.scan.axis(at))
+            factors.append([each.take(ids) for each in self._arriving(at, factor, semiring)])
+        if not factors:
+            return [constant(each, rows) for each in semiring.one]
+        result, *others = factors
+        for other in others:
+            result = times(semiring, result, other, rows)
+        return result
+
+    def _plus(self, program: Program, plus: str, part: Part, there: Register) -> Result:
+        """⊕ of one component over the rows that meet every message."""
+        assert self._grouping is not None
+        index, size = self._grouping.index, self._grouping.size
+        like, register = part.like, part.register
+        here = there if part.mask is None else program.multiply(there, part.mask)
+        if plus == "sum":
+            met = program.real(here) if register.real else here
+            return self._total(program, program.multiply(register, met), like.scale, like.exact)
+        if plus == "any":
+            some = program.any(program.multiply(register, here), index, size)
+            return lambda: Value(some.data != 0)
+        found = program.extreme(register, here, index, size, largest=plus == "max")
+        seen = program.any(here, index, size)
+
+        def extremes() -> Value:
+            data = found.data > 0 if like.data.dtype == bool else found.data
+            return v.extremes(data, seen.data != 0, like)
+
+        return extremes
+
+    # -- the outcome -----------------------------------------------------------------------------
+
+    def message(self) -> Message:
+        """The groups that have a row, with their sums."""
+        assert self._grouping is not None
+        present = np.flatnonzero(self._present())
+        codes = dict(zip(self.onto, self._grouping.codes(present), strict=True))
+        values = {}
+        for name, result in self._results.items():
+            value = result()
+            values[name] = value if len(present) == len(value.data) else value.take(present)
+        return Message(self.scan.book, codes, values, len(present), {})
+
+
+class Part(NamedTuple):
+    """A component of a factor in a program: its value, where it is not NULL, and what it is like."""
+
+    register: Register
+    mask: Register | None
+    like: Value
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether arithmetic on it needs no care."""
+        return self.mask is None and not self.like.scale and self.like.labels is None
+
+
+class _Lazy:
+    """A register that is only written if something uses it."""
+
+    def __init__(self, make: Callable[[], Register]) -> None:
+        self._make = make
+
+    @cached_property
+    def value(self) -> Register:
+        return self._make()
+
+
+def _bound(value: Value) -> int:
+    return value.bound if value.is_integer else 1
+
+
+def _words(data: Array) -> Array:
+    """With 8 bytes an entry, as `gather` reads."""
+    return data.astype(np.int64) if data.dtype == bool else data
+
+
+def _loaded(program: Program, value: Value) -> Part:
+    mask = None if value.valid is None else program.load(value.valid, 1)
+    return Part(program.load(value.data, _bound(value)), mask, value)
+
+
+def _polynomials(
+    program: Program, semiring: Semiring, factors: Sequence[Sequence[Part]], real: bool
+) -> list[Part]:
+    """⊗ by the program itself."""
+    result: list[Register] | None = None
+    for parts in factors:
+        registers = [program.real(p.register) if real else p.register for p in parts]
+        result = multiplied(program, semiring, result, registers) if result else registers
+    if result is None:
+        result = [program.constant(int(each or 0)) for each in semiring.one]
+    values = [part.like for parts in factors for part in parts]
+    whole = all(value.is_integer for value in values)
+    exact = all(value.exact for value in values)
+    return [
+        Part(each, None, Value(np.empty(0), exact=exact and not (whole and each.real)))
+        for each in result
+    ]

@@ -1,0 +1,50 @@
+"""A memory of what was made lately: bounded, and safe to share between threads."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from threading import Lock
+from typing import Generic, TypeVar
+
+V = TypeVar("V")
+
+
+class Lately(Generic[V]):
+    """At most `limit` values by key; the least recently used go first, one at a time.
+
+    >>> memory = Lately[str](limit=2)
+    >>> memory.of("a", lambda: "made"), memory.of("a", lambda: "made again")
+    ('made', 'made')
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._values: OrderedDict[object, V] = OrderedDict()
+        self._lock = Lock()
+
+    def of(self, key: object, make: Callable[[], V]) -> V:
+        """The value of a key, made if it is not known; what has no key (None) is made every time.
+
+        Nobody waits while it is made. Two threads may make the same, and both are right.
+        """
+        with self._lock:
+            value = self._values.get(key)
+            if value is not None:
+                self._values.move_to_end(key)
+                return value
+        value = make()
+        if key is not None:
+            with self._lock:
+                self._values[key] = value
+                self._values.move_to_end(key)
+                if len(self._values) > self.limit:
+                    self._values.popitem(last=False)
+        return value
+
+    def clear(self) -> None:
+        with self._lock:
+            self._values.clear()
+
+    def __len__(self) -> int:
+        return len(self._values)

@@ -1,0 +1,42 @@
+"""A question that has been planned, with its contractions made: to answer it is to run them.
+
+It serves as long as the store holds the same messages. It holds messages itself, so whoever
+remembers it must forget it when the store has changed: otherwise nothing that is evicted would go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from calitree.hypertree import Edge
+from calitree.message import Message
+from calitree.passing import Call, Wiring
+from calitree.placement import Placement
+from calitree.plan import Plan
+from calitree.question import Question
+from calitree.schema import Schema
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """What is asked, what to send, and what to absorb at last. `reused` are the stored messages."""
+
+    question: Question
+    plan: Plan
+    sends: tuple[Call, ...]
+    absorb: Call
+    reused: tuple[Message, ...]
+
+
+def prepare(
+    schema: Schema,
+    question: Question,
+    plan: Plan,
+    placement: Placement,
+    stored: Mapping[Edge, Message],
+) -> Prepared:
+    """Make a plan's contractions."""
+    wiring = Wiring(schema, placement, stored, plan)
+    reused = tuple(stored[key.source, key.target] for key in plan.reused)
+    return Prepared(question, plan, wiring.sends(), wiring.absorb(), reused)

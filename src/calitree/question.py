@@ -1,0 +1,105 @@
+"""A query, and how its answer is made of what the root absorbs: worked out once, used every time it
+is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from calitree.engines import stored_parts
+from calitree.message import column_names
+from calitree.nodes import column
+from calitree.query import Query
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Compute = Callable[[dict[str, Any], int], Any]
+"""Given columns and their length, another column."""
+
+
+class Question:
+    """The result's columns as formulas over the columns of the absorbed table."""
+
+    def __init__(self, query: Query) -> None:
+        self.query = query
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The group-by columns as written, then the measures."""
+        grouped = (text for text, _ in self.query.group_by)
+        return (*grouped, *(name for name, _ in self.query.measures))
+
+    @cached_property
+    def formulas(self) -> dict[str, exp.Expr]:
+        """Each result column as an expression over the absorbed table's columns."""
+        names = column_names(self.query.aggregates)
+        found: dict[str, exp.Expr] = {
+            text: column(attribute) for text, attribute in self.query.group_by
+        }
+        for name, measure in self.query.measures:
+            swap: dict[str, str] = {}
+            for i, aggregate in enumerate(measure.aggregates):
+                ours = stored_parts(f"a{i}", aggregate.semiring)
+                theirs = stored_parts(names[aggregate], aggregate.semiring)
+                swap |= dict(zip(ours, theirs, strict=True))
+            found[name] = measure.final.transform(_renamed, swap)
+        return found
+
+    @cached_property
+    def _compiled(self) -> list[Compute]:
+        from calitree.evaluate import compile
+
+        return [
+            _column(formula.name, compile(formula))
+            if isinstance(formula, exp.Column)
+            else compile(formula)
+            for formula in self.formulas.values()
+        ]
+
+    def answer(self, absorbed: pa.Table) -> pa.Table:
+        """The columns asked for."""
+        import pyarrow as pa
+
+        if absorbed.num_rows == 0 and not self.query.group_by:
+            absorbed = self._nothing(absorbed)
+        columns = dict(zip(absorbed.column_names, absorbed.columns, strict=True))
+        arrays = [compute(columns, absorbed.num_rows) for compute in self._compiled]
+        return pa.Table.from_arrays(arrays, names=self.columns)
+
+    def _nothing(self, absorbed: pa.Table) -> pa.Table:
+        """A total over no rows is still one row: zero of each semiring, from which COUNT makes 0,
+        SUM NULL.
+        """
+        import pyarrow as pa
+
+        zeros: dict[str, Any] = {}
+        for aggregate, name in column_names(self.query.aggregates).items():
+            parts = stored_parts(name, aggregate.semiring)
+            for part, zero in zip(parts, aggregate.semiring.zero, strict=True):
+                dtype = absorbed.schema.field(part).type
+                zeros[part] = pa.array([zero], None if pa.types.is_null(dtype) else dtype)
+        return pa.table(zeros)
+
+
+def _column(name: str, compute: Compute) -> Compute:
+    """A column by itself: as it is, if its type is one that every engine gives back."""
+    import pyarrow as pa
+
+    plain = (pa.int64(), pa.float64(), pa.string(), pa.bool_(), pa.date32())
+
+    def column(columns: dict[str, Any], length: int) -> Any:
+        found = columns[name]
+        return found if found.type in plain else compute(columns, length)
+
+    return column
+
+
+def _renamed(node: exp.Expr, swap: dict[str, str]) -> exp.Expr:
+    if isinstance(node, exp.Column) and node.name in swap:
+        return column(swap[node.name])
+    return node
