@@ -28,7 +28,7 @@ from scale import examples
 
 Relation = Mapping[str, Codes]
 
-module = sys.modules[Tries.__module__]
+module = sys.modules[generic_join.__module__]
 
 
 def codes(*values: int) -> Codes:
@@ -193,12 +193,12 @@ def test_who_keeps_the_tries_sorts_once(monkeypatch: pytest.MonkeyPatch) -> None
         sorted_by.append(len(columns))
         return trie(columns)
 
-    monkeypatch.setattr(module, "trie", counted)
+    monkeypatch.setattr(sys.modules[Tries.__module__], "trie", counted)
     edges = codes(1, 1, 2, 3), codes(2, 3, 3, 1)
     kept = [Tries(dict(zip(names, edges, strict=True))) for names in SHAPES["triangle"]]
     first = joined(kept)
     assert sorted_by == [2, 2, 2]
-    assert joined(kept) == first == Counter({(0, 2, 3): 1, (2, 3, 0): 1, (3, 0, 2): 1}) - Counter()
+    assert joined(kept) == first == Counter([(0, 2, 3), (2, 3, 0), (3, 0, 2)])
     assert sorted_by == [2, 2, 2]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from random import Random
 from typing import Any
 
 import pytest
@@ -150,3 +152,29 @@ def test_keys_that_a_double_cannot_hold_are_refused() -> None:
     graph.add_join("a", "b", on="k")
     with pytest.raises(ct.EngineError, match="Cast one of the columns in its source"):
         graph.calibrate()
+
+
+@pytest.mark.parametrize("engine", ["reference", "local"])
+def test_a_predicate_waits_for_what_a_relation_left_out_would_supply(engine: str) -> None:
+    """X.A and Y.D are both columns of R's bag, but without R one of them comes from elsewhere."""
+    random = Random(0)
+    tables = {
+        "R": {"A": range(4), "D": range(4), "K": [0, 1, 0, 1]},
+        "X": {
+            name: [random.randrange(n) for _ in range(20)]
+            for name, n in zip("AKx", (4, 2, 3), strict=True)
+        },
+        "Y": {
+            name: [random.randrange(n) for _ in range(20)]
+            for name, n in zip("DKy", (4, 2, 3), strict=True)
+        },
+    }
+    graph = ct.JoinGraph(engine=engine)
+    for name, columns in tables.items():
+        graph.add_relation(name, {label: list(values) for label, values in columns.items()})
+    graph.add_join("R", "X", on=["A", "K"])
+    graph.add_join("R", "Y", on=["D", "K"])
+    found = graph.calibrate().query(where="X.A < Y.D", relations=["X", "Y"], group_by=["x", "y"])
+    xs, ys = (list(zip(*tables[name].values(), strict=True)) for name in "XY")
+    expected = Counter((x, y) for a, k, x in xs for d, other, y in ys if k == other and a < d)
+    assert {(row["x"], row["y"]): row["n"] for row in found} == expected

@@ -40,6 +40,14 @@ def demo(
         raise typer.Exit(1)
 
 
+@app.command()
+def warm_up() -> None:
+    """Compile the local engine for this machine now, not when it is first used."""
+    from calitree.warm import warm_up as compile_all
+
+    compile_all()
+
+
 def main() -> None:
     """Run the command line; our own errors are one line on standard error, not a traceback."""
     from calitree.errors import CalitreeError

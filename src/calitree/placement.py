@@ -102,10 +102,14 @@ class Placement:
 
     @cached_property
     def _selected(self) -> dict[Edge, frozenset[Expression]]:
-        return {
-            (u, v): frozenset(p for p, sites in self._sites if sites <= self.tree.behind(u, v))
-            for u, v in self.tree.directed
-        }
+        found = {}
+        for edge in self.tree.directed:
+            bags, supplied = self.tree.behind(*edge), self.behind.supplied[edge]
+            # A bag has attributes that a relation left out would supply; then they come from ahead.
+            found[edge] = frozenset(
+                p for p, sites in self._sites if sites <= bags and p.attributes <= supplied
+            )
+        return found
 
     def selected(self, source: str, target: str) -> frozenset[Expression]:
         """The predicates applied behind an edge."""
@@ -118,7 +122,9 @@ class Placement:
             bags = self.tree.behind(*edge)
             carried = {a for a, holders in self._groups if holders <= bags}
             for predicate, sites in self._sites:
-                if not self.candidates[predicate] and not sites <= bags:
+                if predicate not in self._selected[edge] and (
+                    sites <= bags or not self.candidates[predicate]
+                ):
                     carried |= {a for a in predicate.attributes if self.tree.holders((a,)) <= bags}
             found[edge] = frozenset(carried)
         return found
@@ -138,18 +144,15 @@ class Placement:
 
     @cached_property
     def _effects(self) -> tuple[tuple[Annotation, frozenset[str]], ...]:
-        """σ, R̄ and R*, and the bags that must be behind an edge for them to be in effect there."""
-        effects: list[tuple[Annotation, frozenset[str]]] = [
-            (Select(p), at) for p, at in self._sites
-        ]
+        """R̄ and R*, and the bags that must be behind an edge for them to be in effect there."""
         changes: list[Exclude | Update] = [Exclude(r) for r in self.excluded]
         changes += [Update(r, v) for r, v in self.versions.items() if v and r not in self.excluded]
-        effects += [(each, frozenset((self.tree.home(each.relation),))) for each in changes]
-        return tuple(effects)
+        return tuple((each, frozenset((self.tree.home(each.relation),))) for each in changes)
 
     def key(self, source: str, target: str) -> MessageKey:
         """The key of the message source → target under this placement."""
         behind: set[Annotation] = {GroupBy(a) for a in self.carried(source, target)}
+        behind |= {Select(p) for p in self.selected(source, target)}
         if self._effects:
             bags = self.tree.behind(source, target)
             behind |= {annotation for annotation, at in self._effects if at <= bags}

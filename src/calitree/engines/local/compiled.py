@@ -1,11 +1,18 @@
-"""How this engine's loops are compiled: once, kept on disk, and without Python's lock."""
+"""How this engine's loops are compiled: once, kept on disk, and without Python's lock.
+
+There is a fixed set of them, whatever is asked, so a machine compiles once: when they are first
+used, or before (`calitree warm-up`). Every later process reads machine code from numba's cache, beside
+these files or in the user's cache directory.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core import event
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -14,3 +21,21 @@ def compiled(function: Function) -> Function:
     """A loop over arrays as machine code. It is compiled when first called and then kept on disk."""
     make = numba.njit(cache=True, nogil=True, error_model="numpy", boundscheck=False)
     return cast(Function, make(function))
+
+
+class _Notice(event.Listener):  # type: ignore[misc]
+    """Says why the first question of all takes seconds."""
+
+    given = False
+
+    def on_start(self, event: Any) -> None:
+        ours = event.data["dispatcher"].py_func.__module__.startswith(__name__.rpartition(".")[0])
+        if ours and not self.given:
+            self.given = True
+            print("calitree: compiling for this machine, once (some seconds)", file=sys.stderr)
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+event.register("numba:compile", _Notice())

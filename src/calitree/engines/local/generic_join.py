@@ -231,7 +231,7 @@ ROWS, OUT, LAST, FIRST, COUNT = range(5)
 
 FEW = 16
 """So many steps through a set in order cost less than to search one value in it."""
-BLOCK, LARGEST_BLOCK = 1 << 13, 1 << 22
+BLOCK, LARGEST_BLOCK = 1 << 14, 1 << 22
 """Rows for which memory is taken at a time: first, and at most."""
 WORK = 1 << 13
 """Entries beside the first variable's that are worth another thread."""

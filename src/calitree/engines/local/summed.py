@@ -45,6 +45,7 @@ class Summed:
         self.scan, self.onto, self.masks = scan, onto, masks
         self._columns: dict[Spec, str] = {}
         self._met: dict[int, Array] = {}
+        self._products: dict[tuple[tuple[int, Factor | None], ...], Value] = {}
         self._results: dict[str, Result] = {}
         self._grouping: Grouping | None = None
         self._present: Callable[[], Array] = lambda: np.empty(0)
@@ -138,33 +139,45 @@ class Summed:
         real: bool,
     ) -> Result:
         """Σ of a product of numbers."""
-        by_axis: dict[Axis, Value] = {}
-        arriving = [(at, self._arriving(at, factor, SUM_PRODUCT)[0]) for at, factor in pressed]
-        for at in self.masks.keys() - {at for at, _ in pressed}:
-            arriving.append((at, Value((self.met(at) != 0).astype(np.int64), bound=1)))
-        for at, value in arriving:
-            axis = self.scan.axis(at)
-            by_axis[axis] = v.multiply(by_axis[axis], value) if axis in by_axis else value
+        by_axis = self._by_axis(pressed)
         loaded = [self.scan.leg.factor(factor, SUM_PRODUCT)[0] for factor in own]
         values = [*by_axis.values(), *loaded]
         whole = all(value.is_integer for value in values)
-        if whole and prod(value.bound for value in values) * program.length >= v.LIMIT:
-            for value in values:
+        integers = [value for value in values if value.is_integer]
+        if prod(value.bound for value in integers) * program.length >= v.LIMIT:
+            for value in integers:
                 value.tighten()
         registers = [
             program.gather(value.data, program.index(self.scan.ids(axis)), _bound(value))
             for axis, value in by_axis.items()
         ]
         registers += [program.load(value.data, _bound(value)) for value in loaded]
-        if not whole or real:
-            pairs = zip(registers, values, strict=True)
-            registers = [program.real(register, value.scale) for register, value in pairs]
-        product = registers[0] if registers else program.constant(1)
-        for register in registers[1:]:
-            product = program.multiply(product, register)
+        product = _multiplied(program, registers, [value.scale for value in values], real)
         exact = all(value.exact for value in values) and not (whole and real)
         scale = 0 if product.real else sum(value.scale for value in values)
         return self._total(program, product, scale, exact, self._is_count(own, pressed))
+
+    def _by_axis(self, pressed: Sequence[tuple[int, Factor]]) -> dict[Axis, Value]:
+        """The product of what arrives on each axis; a message that has no factor says where it is."""
+        parts: dict[Axis, list[tuple[int, Factor | None]]] = {}
+        silent = self.masks.keys() - {at for at, _ in pressed}
+        for at, factor in [*pressed, *((at, None) for at in sorted(silent))]:
+            parts.setdefault(self.scan.axis(at), []).append((at, factor))
+        return {axis: self._on_axis(tuple(each)) for axis, each in parts.items()}
+
+    def _on_axis(self, factors: tuple[tuple[int, Factor | None], ...]) -> Value:
+        """Remembered: columns that share it then share what the program makes of it too."""
+        if factors not in self._products:
+            result: Value | None = None
+            for at, factor in factors:
+                if factor is None:
+                    value = Value((self.met(at) != 0).astype(np.int64), bound=1)
+                else:
+                    (value,) = self._arriving(at, factor, SUM_PRODUCT)
+                result = value if result is None else v.multiply(result, value)
+            assert result is not None
+            self._products[factors] = result
+        return self._products[factors]
 
     def _total(
         self, program: Program, register: Register, scale: int, exact: bool, counts: bool = False
@@ -295,6 +308,29 @@ def _words(data: Array) -> Array:
 def _loaded(program: Program, value: Value) -> Part:
     mask = None if value.valid is None else program.load(value.valid, 1)
     return Part(program.load(value.data, _bound(value)), mask, value)
+
+
+def _multiplied(
+    program: Program, registers: Sequence[Register], scales: Sequence[int], real: bool
+) -> Register:
+    """The product of numbers: of the integers first, unless together they may not fit."""
+    whole = [(r, scale) for r, scale in zip(registers, scales, strict=True) if not r.real]
+    others = [register for register in registers if register.real]
+    if others and prod(register.bound for register, _ in whole) >= v.LIMIT:
+        real = True
+    if real:
+        others = [*(program.real(register, scale) for register, scale in whole), *others]
+    elif whole:
+        product = whole[0][0]
+        for register, _ in whole[1:]:
+            product = program.multiply(product, register)
+        if not others:
+            return product
+        others = [program.real(product, sum(scale for _, scale in whole)), *others]
+    product = others[0] if others else program.constant(1)
+    for register in others[1:]:
+        product = program.multiply(product, register)
+    return product
 
 
 def _polynomials(
