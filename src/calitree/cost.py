@@ -14,12 +14,24 @@ from calitree.placement import Placement
 from calitree.schema import Schema
 
 ABSORBING = 1.02
+"""What absorbing costs more than sending, where a message can be kept for later queries: an answer
+cannot.
+"""
 
 
 class Cost:
-    """Estimates for one placement. `stored` tells which messages are at hand."""
+    """Estimates for one placement. `stored` tells which messages are at hand, `keeps` whether new
+    ones are kept.
+    """
 
-    def __init__(self, schema: Schema, placement: Placement, stored: dict[Edge, Message]) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        placement: Placement,
+        stored: dict[Edge, Message],
+        keeps: bool = True,
+    ) -> None:
+        self.absorbing = ABSORBING if keeps else 1.0
         self.schema = schema
         self.placement = placement
         self.tree = placement.tree
@@ -95,7 +107,7 @@ class Cost:
 
     def least(self, root: str) -> float:
         """What `answer` is at least, told without a look at any message."""
-        return ABSORBING * (self.largest(root) or 0)
+        return self.absorbing * (self.largest(root) or 0)
 
     def answer(self, root: str) -> float:
         """The work to answer at this root.
@@ -104,4 +116,4 @@ class Cost:
         answer cannot.
         """
         sent = sum(self.message(w, root) for w in self.tree.neighbours(root))
-        return ABSORBING * self.contraction(root, None) + sent
+        return self.absorbing * self.contraction(root, None) + sent

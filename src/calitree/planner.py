@@ -27,7 +27,7 @@ def plan_query(
     """The cheapest plan found, the placement it uses, and the messages at hand for it."""
     placement = _with_bindings(placement, pivot)
     stored = stored_edges(placement, store)
-    root = cheapest_root(Cost(schema, placement, stored))
+    root = cheapest_root(Cost(schema, placement, stored, store.memory_limit > 0))
     upward = placement.tree.upward(root)
     onward = dict(upward)
     missing = missing_edges(placement, onward, stored)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from calitree.annotation import COUNT
 from calitree.engines import stored_parts
 from calitree.message import column_names
 from calitree.nodes import column
@@ -36,7 +37,15 @@ class Question:
 
     @cached_property
     def formulas(self) -> dict[str, exp.Expr]:
-        """Each result column as an expression over the absorbed table's columns."""
+        """Each result column as an expression over the columns of an absorbed table that has rows.
+
+        A group without rows is absent, so a sum that is NULL only over no rows never is there.
+        """
+        count = column_names(self.query.aggregates).get(COUNT)
+        return {name: _of_some_rows(node, count) for name, node in self._formulas.items()}
+
+    @cached_property
+    def _formulas(self) -> dict[str, exp.Expr]:
         names = column_names(self.query.aggregates)
         found: dict[str, exp.Expr] = {
             text: column(attribute) for text, attribute in self.query.group_by
@@ -52,23 +61,18 @@ class Question:
 
     @cached_property
     def _compiled(self) -> list[Compute]:
-        from calitree.evaluate import compile
-
-        return [
-            _column(formula.name, compile(formula))
-            if isinstance(formula, exp.Column)
-            else compile(formula)
-            for formula in self.formulas.values()
-        ]
+        return [_compute(formula) for formula in self.formulas.values()]
 
     def answer(self, absorbed: pa.Table) -> pa.Table:
         """The columns asked for."""
         import pyarrow as pa
 
+        computed = self._compiled
         if absorbed.num_rows == 0 and not self.query.group_by:
             absorbed = self._nothing(absorbed)
+            computed = [_compute(formula) for formula in self._formulas.values()]
         columns = dict(zip(absorbed.column_names, absorbed.columns, strict=True))
-        arrays = [compute(columns, absorbed.num_rows) for compute in self._compiled]
+        arrays = [compute(columns, absorbed.num_rows) for compute in computed]
         return pa.Table.from_arrays(arrays, names=self.columns)
 
     def _nothing(self, absorbed: pa.Table) -> pa.Table:
@@ -86,6 +90,13 @@ class Question:
         return pa.table(zeros)
 
 
+def _compute(formula: exp.Expr) -> Compute:
+    from calitree.evaluate import compile
+
+    run = compile(formula)
+    return _column(formula.name, run) if isinstance(formula, exp.Column) else run
+
+
 def _column(name: str, compute: Compute) -> Compute:
     """A column by itself: as it is, if its type is one that every engine gives back."""
     import pyarrow as pa
@@ -97,6 +108,23 @@ def _column(name: str, compute: Compute) -> Compute:
         return found if found.type in plain else compute(columns, length)
 
     return column
+
+
+def _of_some_rows(node: exp.Expr, count: str | None) -> exp.Expr:
+    """CASE WHEN count > 0 THEN x END where there are rows: x."""
+    if isinstance(node, exp.Case) and node.args.get("default") is None:
+        (branch, *others) = node.args["ifs"]
+        condition = branch.this
+        if (
+            not others
+            and isinstance(condition, exp.GT)
+            and isinstance(condition.this, exp.Column)
+            and condition.this.name == count
+            and condition.expression.name == "0"
+        ):
+            value: exp.Expr = branch.args["true"]
+            return value
+    return node
 
 
 def _renamed(node: exp.Expr, swap: dict[str, str]) -> exp.Expr:

@@ -21,12 +21,13 @@ from calitree.engines import Contraction, Input, Output, Table
 from calitree.engines.local import parallel
 from calitree.engines.local import values as v
 from calitree.engines.local.codebook import Codebook
-from calitree.engines.local.generic_join import generic_join
+from calitree.engines.local.generic_join import GenericJoin
 from calitree.engines.local.legs import Leg, centre, shared
 from calitree.engines.local.reduction import Job, reduce_jobs
 from calitree.engines.local.star import Star
 from calitree.engines.local.tables import ArrowColumns, Joined, Message, Relation, Rows
 from calitree.errors import EngineError
+from calitree.lately import Lately
 from calitree.types import Kind
 
 LARGE = 20_000
@@ -48,7 +49,8 @@ class LocalEngine:
         self.large = large
         self.book = Codebook(self.threads)
         self._stars: WeakKeyDictionary[Contraction, list[Star]] = WeakKeyDictionary()
-        self._joined: dict[tuple[object, ...], Joined] = {}
+        self._joins = Lately[GenericJoin](JOINS_KEPT)
+        self._joined = Lately[Joined](JOINS_KEPT)
 
     def load(self, name: str, source: Any) -> Relation:
         from calitree.files import is_parquet
@@ -126,15 +128,13 @@ class LocalEngine:
 
     def _join(self, legs: Mapping[int, Leg]) -> Leg:
         """All combinations of rows that agree on what they share; kept for the next time."""
-        key = tuple((id(leg.table), *sorted(leg.names.items())) for leg in legs.values())
-        joined = self._joined.pop(key, None)
-        if joined is None:
-            tries = [leg.tries(shared(legs, i)) for i, leg in legs.items()]
-            positions = generic_join(tries, threads=self.threads)
-            joined = Joined(self.book, [(leg.table, leg.names) for leg in legs.values()], positions)
-        self._joined[key] = joined  # the last used is last
-        while len(self._joined) > JOINS_KEPT:
-            del self._joined[next(iter(self._joined))]
+        key = tuple((leg.table, *leg.names.items()) for leg in legs.values())
+        parts = [(leg.table, leg.names) for leg in legs.values()]
+
+        def sort() -> GenericJoin:
+            return GenericJoin([leg.tries(shared(legs, i)) for i, leg in legs.items()])
+
+        joined = self._joined.of(key, lambda: Joined(self.book, parts, self._joins.of(key, sort)))
         return Leg(joined, joined.names, {i: at for at, i in enumerate(legs)})
 
 

@@ -23,7 +23,7 @@ def compiled(function: Function) -> Function:
     return cast(Function, make(function))
 
 
-class _Notice(event.Listener):  # type: ignore[misc]
+class _Notice(event.Listener):
     """Says why the first question of all takes seconds."""
 
     given = False
@@ -38,4 +38,4 @@ class _Notice(event.Listener):  # type: ignore[misc]
         pass
 
 
-event.register("numba:compile", _Notice())
+event.register("numba:compile", _Notice())  # type: ignore[no-untyped-call]

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from calitree.engines import Factor, Lifted, stored_parts
 from calitree.engines.local.dictionary import Codes
-from calitree.engines.local.generic_join import Tries
 from calitree.engines.local.spaces import Space
 from calitree.engines.local.tables import Joined, Names, Rows
+from calitree.engines.local.trie import Tries
 from calitree.engines.local.values import Value
 from calitree.evaluate import evaluate
 from calitree.expressions import Expression

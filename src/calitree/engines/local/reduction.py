@@ -158,7 +158,7 @@ def _shapes(jobs: Sequence[Job], large: int) -> dict[int, Shape]:
     for i, job in enumerate(jobs):
         middle = centre(job.legs)
         assert middle is not None
-        if job.legs[middle].rows >= large:
+        if job.legs[middle].rows >= large and not _only_counts(job):
             within = _enclosing(job, middle)
             axes += [] if within is None else [within]
             found[i] = _direct(job, middle)
@@ -168,6 +168,13 @@ def _shapes(jobs: Sequence[Job], large: int) -> dict[int, Shape]:
         if within is not None and axes.count(within) > 1:
             found[i] = _within(shape.job, shape.middle, within) or shape
     return found
+
+
+def _only_counts(job: Job) -> bool:
+    """Whether all that is asked is how many rows there are."""
+    output = job.output
+    plain = not output.keep and not output.where and len(job.legs) == 1
+    return plain and not any(c.factors or not c.semiring.is_sum_product for c in output.columns)
 
 
 def _separator(job: Job, middle: int, at: int) -> tuple[str, ...]:

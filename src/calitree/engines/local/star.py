@@ -8,6 +8,7 @@ the second part.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -44,6 +45,7 @@ class Star:
         middle = centre(legs)
         assert middle is not None
         self.rows: dict[int, Array | None] = {}
+        self.codes: list[Codes] = []
         self.length = 0
         self._begin(middle)
         for at in legs:
@@ -56,8 +58,15 @@ class Star:
                 }
                 passed = true(evaluate(predicate.node, columns, self.length))
                 self._keep(np.flatnonzero(passed))
-        self.groups, self.codes = self._group()
-        self.count = len(self.codes[0]) if self.codes else min(self.length, 1)
+        self.count = min(self.length, 1)
+        if output.keep:
+            self.groups, self.codes = self._group()
+            self.count = len(self.codes[0])
+
+    @cached_property
+    def groups(self) -> Array:
+        """The group of each joined row."""
+        return np.zeros(self.length, np.int32)
 
     # -- keys ------------------------------------------------------------------------------------
 
@@ -126,12 +135,18 @@ class Star:
     def _sums(self, column: Column) -> list[Value]:
         semiring = column.semiring
         if not column.factors and semiring.is_sum_product:
-            return [v.count_of(self.groups, self.count)]
+            return [self._counts()]
         product = self._product(column)
         return [
             plus(way, value, self.groups, self.count)
             for way, value in zip(semiring.plus, product, strict=True)
         ]
+
+    def _counts(self) -> Value:
+        """How many rows each group has."""
+        if not self.output.keep:
+            return Value(np.full(self.count, self.length), bound=self.length, positive=True)
+        return v.count_of(self.groups, self.count)
 
     def _product(self, column: Column) -> list[Value]:
         semiring, result = column.semiring, None

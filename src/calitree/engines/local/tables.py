@@ -7,6 +7,7 @@ annotations as `Value`s. That is all a contraction needs to know of them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,8 +17,9 @@ from calitree.engines import Column, Stored, stored_parts
 from calitree.engines.local import values as v
 from calitree.engines.local.codebook import Codebook
 from calitree.engines.local.dictionary import Codes
-from calitree.engines.local.generic_join import Tries
+from calitree.engines.local.generic_join import GenericJoin
 from calitree.engines.local.spaces import RowIndex, Space, place
+from calitree.engines.local.trie import Tries
 from calitree.engines.local.values import Value
 from calitree.evaluate import evaluate
 from calitree.expressions import Expression
@@ -261,18 +263,19 @@ class Message(Rows):
 
 
 class Joined(Rows):
-    """Rows of several tables joined: for each of them, which of its rows stands in each joined row."""
+    """Rows of several tables joined. They are counted first, and made when more is asked of them."""
 
     def __init__(
-        self, book: Codebook, parts: Sequence[tuple[Rows, Names]], positions: Sequence[Array]
+        self, book: Codebook, parts: Sequence[tuple[Rows, Names]], join: GenericJoin
     ) -> None:
-        super().__init__(book, len(positions[0]))
-        self.parts, self.positions = list(parts), list(positions)
+        super().__init__(book, join.count(book.threads))
+        self.parts, self.join = list(parts), join
         self.names = {a: a for _, names in parts for a in names}
 
-    @property
-    def nbytes(self) -> int:
-        return self._held + sum(int(each.nbytes) for each in self.positions)
+    @cached_property
+    def positions(self) -> list[Codes]:
+        """For each table, which of its rows stands in each joined row."""
+        return self.join.rows(self.book.threads)
 
     def _encode(self, attribute: str, column: str) -> Codes:
         at = next(i for i, (_, names) in enumerate(self.parts) if attribute in names)
