@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from benchmarks import latency, star, triangle
+from benchmarks import growth, latency, star, triangle
 from benchmarks.frame import Benchmark
 
 BENCHMARKS: dict[str, Benchmark] = {
-    each.name: each for each in (star.BENCHMARK, latency.BENCHMARK, triangle.BENCHMARK)
+    each.name: each
+    for each in (star.BENCHMARK, latency.BENCHMARK, growth.BENCHMARK, triangle.BENCHMARK)
 }

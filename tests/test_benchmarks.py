@@ -254,7 +254,9 @@ def test_a_wrong_number_is_refused(capsys: Any) -> None:
 # -- the benchmarks themselves ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "lines"), [("star", 13), ("latency", 24)])
+@pytest.mark.parametrize(
+    ("name", "lines"), [("star", 13), ("latency", 24), ("growth", 15), ("triangle", 12)]
+)
 def test_a_small_run_agrees_and_writes_its_file(name: str, lines: int, tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     given = ["--rows", str(ROWS), "--repeat", "1", "--data", str(tmp_path), "--json", str(path)]

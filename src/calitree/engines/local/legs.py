@@ -18,12 +18,8 @@ from calitree.engines.local.values import Value
 from calitree.evaluate import evaluate
 from calitree.expressions import Expression
 from calitree.semiring import Semiring
-from calitree.types import Kind
 
 Array = np.ndarray[Any, Any]
-
-BY_DICTIONARY = (Kind.INTEGER, Kind.STRING, Kind.DATE, Kind.BOOLEAN, Kind.BINARY)
-"""Kinds of columns that are worth encoding for a filter alone: their values tend to repeat."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,22 +75,14 @@ class Leg:
     def _passed(self, predicate: Expression) -> Array:
         if len(predicate.attributes) == 1:
             (attribute,) = predicate.attributes
-            if self.table.is_encoded(attribute, self.names) or self._repeats(attribute):
+            if self.table.has_codes(attribute, self.names):
                 codes = self.codes(attribute)
-                found: Array = self.allowed(predicate)[codes]
+                domain = self.table.book.dictionary(attribute).domain
+                allowed = true(evaluate(predicate.node, {attribute: domain}, len(domain)))
+                found: Array = allowed[codes]
                 return found
         columns = {a: self.table.values(a, self.names) for a in predicate.attributes}
         return true(evaluate(predicate.node, columns, self.rows))
-
-    def _repeats(self, attribute: str) -> bool:
-        kinds: Mapping[str, Kind] = getattr(self.table, "kinds", {})
-        return kinds.get(self.names[attribute]) in BY_DICTIONARY
-
-    def allowed(self, predicate: Expression) -> Array:
-        """Which codes of its one attribute pass a predicate."""
-        (attribute,) = predicate.attributes
-        domain = self.table.book.dictionary(attribute).domain
-        return true(evaluate(predicate.node, {attribute: domain}, len(domain)))
 
     def factor(self, factor: Factor, semiring: Semiring) -> list[Value]:
         """A factor on every row, one value a component, with zero for NULL where there is one."""

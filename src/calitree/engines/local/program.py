@@ -32,6 +32,7 @@ LOADS = {
     np.dtype(bool): m.LOAD_INT_1,
     np.dtype(np.float32): m.LOAD_FLOAT_4,
 }
+LIMIT = 2**63
 UNITS = 10.0 ** np.arange(64)
 
 
@@ -72,11 +73,15 @@ class Accumulator:
 
 
 class Program:
-    """Instructions over the rows of one table, or over `chosen` rows of it."""
+    """Instructions over the rows of one table, or over `chosen` rows of it.
 
-    def __init__(self, rows: int, chosen: Array | None = None) -> None:
+    `checked`: products of integers that may be too large are tried, and the run tells if one was.
+    """
+
+    def __init__(self, rows: int, chosen: Array | None = None, checked: bool = True) -> None:
         self.rows = rows
         self.chosen = chosen
+        self.checked = checked
         self._code: list[tuple[int, ...]] = []
         self._known: dict[tuple[int, ...], int] = {}
         self._registers = self._indices = 0
@@ -135,19 +140,23 @@ class Program:
         return Register(self._emit(m.TO_FLOAT, value.at, 0, unit, 0, False), True)
 
     def multiply(self, left: Register, right: Register) -> Register:
-        """Of two of a kind. Where integers may not fit 64 bits the run says so."""
+        """Of two of a kind. Where integers may not fit 64 bits the run says so, if it is checked;
+        else they are multiplied as doubles.
+        """
+        bound = left.bound * right.bound
+        if bound >= LIMIT and not left.real and not self.checked:
+            left, right = self.real(left), self.real(right)
         if left.real:
             op, bound = m.MULTIPLY_FLOAT, 0
         else:
-            bound = left.bound * right.bound
-            op = m.MULTIPLY_INT if bound < 2**63 else m.MULTIPLY_CHECKED
+            op = m.MULTIPLY_INT if bound < LIMIT else m.MULTIPLY_CHECKED
         out = self._emit(op, left.at, right.at, 0, 0, False)
-        return Register(out, left.real, min(bound, 2**63 - 1))
+        return Register(out, left.real, min(bound, LIMIT - 1))
 
     def add(self, left: Register, right: Register, sign: int = 1) -> Register:
         """Of two of a kind; integers whose sum might not fit are added as doubles."""
         bound = left.bound + right.bound
-        if not left.real and bound >= 2**63:
+        if not left.real and bound >= LIMIT:
             left, right = self.real(left), self.real(right)
         ops = (m.ADD_FLOAT, m.SUBTRACT_FLOAT) if left.real else (m.ADD_INT, m.SUBTRACT_INT)
         out = self._emit(ops[sign < 0], left.at, right.at, 0, 0, False)
@@ -158,7 +167,7 @@ class Program:
         if value.real:
             op = m.SUM_FLOAT if index is None else m.SCATTER_FLOAT
             return [self._accumulate(op, value, index, Accumulator(size, 0.0, "add"))]
-        if value.bound * max(self.length, 1) < 2**63:
+        if value.bound * max(self.length, 1) < LIMIT:
             op = m.SUM_INT if index is None else m.SCATTER_INT
             return [self._accumulate(op, value, index, Accumulator(size, 0, "add"))]
         index = self.zero() if index is None else index

@@ -46,14 +46,14 @@ class Scan:
         return made
 
     def run(self, threads: int) -> None:
-        """Take all sums. Where integers do not fit, once more with doubles."""
+        """Take all sums. If a product of integers did not fit, once more with doubles for those."""
         for axis in self.axes:
             self.ids(axis)  # they may be new, so before all that is looked up
         chosen = self._chosen()
-        for real in (False, True):
-            program = Program(self.leg.rows, chosen)
+        for checked in (True, False):
+            program = Program(self.leg.rows, chosen, checked)
             for each in self._sums:
-                each.write(program, real)
+                each.write(program)
             if program.run(threads):
                 break
 
@@ -74,7 +74,8 @@ class Scan:
             fold = None
         else:
             whole = self.book.space(axis)
-            fold = space.ids([whole.codes(a) for a in separator])
+            with self.book.lock:
+                fold = space.ids([whole.codes(a) for a in separator])
         places = leg.places(space, masks)
         assert places is not None
         return places if fold is None else places[fold]

@@ -92,19 +92,19 @@ class Summed:
 
     # -- writing the program ---------------------------------------------------------------------
 
-    def write(self, program: Program, real: bool) -> None:
-        """Put all columns into a program; `real`: with doubles where integers did not fit."""
+    def write(self, program: Program) -> None:
+        """Put all columns into a program."""
         self._grouping = Grouping(self, program)
         there = _Lazy(lambda: self._there(program))
         counts: Result | None = None
         for spec, name in self._columns.items():
             semiring, own, pressed = spec
             if semiring.is_sum_product:
-                self._results[name] = self._product(program, own, pressed, real)
+                self._results[name] = self._product(program, own, pressed)
                 if self._is_count(own, pressed):
                     counts = self._results[name]
             else:
-                found = self._components(program, spec, there.value, real)
+                found = self._components(program, spec, there.value)
                 self._results.update(zip(stored_parts(name, semiring), found, strict=True))
         if counts is None:
             (seen,) = program.sum(there.value, self._grouping.index, self._grouping.size)
@@ -136,7 +136,6 @@ class Summed:
         program: Program,
         own: Sequence[Factor],
         pressed: Sequence[tuple[int, Factor]],
-        real: bool,
     ) -> Result:
         """Σ of a product of numbers."""
         by_axis = self._by_axis(pressed)
@@ -152,8 +151,8 @@ class Summed:
             for axis, value in by_axis.items()
         ]
         registers += [program.load(value.data, _bound(value)) for value in loaded]
-        product = _multiplied(program, registers, [value.scale for value in values], real)
-        exact = all(value.exact for value in values) and not (whole and real)
+        product = _multiplied(program, registers, [value.scale for value in values])
+        exact = all(value.exact for value in values) and not (whole and product.real)
         scale = 0 if product.real else sum(value.scale for value in values)
         return self._total(program, product, scale, exact, self._is_count(own, pressed))
 
@@ -190,9 +189,7 @@ class Summed:
         bound = None if register.real else register.bound * max(1, program.length)
         return lambda: Value(sums[0].data, None, scale, None, exact, bound, counts)
 
-    def _components(
-        self, program: Program, spec: Spec, there: Register, real: bool
-    ) -> list[Result]:
+    def _components(self, program: Program, spec: Spec, there: Register) -> list[Result]:
         """⊕ of a product in any semiring, component by component."""
         semiring, own, pressed = spec
         factors = [self._own(program, factor, semiring) for factor in own]
@@ -200,7 +197,7 @@ class Summed:
         if len(factors) == 1:
             (parts,) = factors
         elif is_polynomial(semiring) and all(part.is_plain for each in factors for part in each):
-            parts = _polynomials(program, semiring, factors, real)
+            parts = _polynomials(program, semiring, factors)
         else:
             parts = [_loaded(program, value) for value in self._materialised(spec)]
         pairs = zip(semiring.plus, parts, strict=True)
@@ -310,15 +307,12 @@ def _loaded(program: Program, value: Value) -> Part:
     return Part(program.load(value.data, _bound(value)), mask, value)
 
 
-def _multiplied(
-    program: Program, registers: Sequence[Register], scales: Sequence[int], real: bool
-) -> Register:
+def _multiplied(program: Program, registers: Sequence[Register], scales: Sequence[int]) -> Register:
     """The product of numbers: of the integers first, unless together they may not fit."""
     whole = [(r, scale) for r, scale in zip(registers, scales, strict=True) if not r.real]
     others = [register for register in registers if register.real]
-    if others and prod(register.bound for register, _ in whole) >= v.LIMIT:
-        real = True
-    if real:
+    fit = prod(register.bound for register, _ in whole) < v.LIMIT
+    if not fit and (others or not program.checked):
         others = [*(program.real(register, scale) for register, scale in whole), *others]
     elif whole:
         product = whole[0][0]
@@ -334,12 +328,12 @@ def _multiplied(
 
 
 def _polynomials(
-    program: Program, semiring: Semiring, factors: Sequence[Sequence[Part]], real: bool
+    program: Program, semiring: Semiring, factors: Sequence[Sequence[Part]]
 ) -> list[Part]:
     """⊗ by the program itself."""
     result: list[Register] | None = None
     for parts in factors:
-        registers = [program.real(p.register) if real else p.register for p in parts]
+        registers = [part.register for part in parts]
         result = multiplied(program, semiring, result, registers) if result else registers
     if result is None:
         result = [program.constant(int(each or 0)) for each in semiring.one]

@@ -30,6 +30,10 @@ Names = Mapping[str, str]
 """Which column of a table carries which attribute."""
 
 
+REPEATING = (Kind.INTEGER, Kind.STRING, Kind.DATE, Kind.BOOLEAN, Kind.BINARY)
+"""Kinds of columns that are worth encoding for a filter alone: their values tend to repeat."""
+
+
 class Columns(Protocol):
     """Where a relation's columns come from: an Arrow table, or files that are read when needed."""
 
@@ -86,14 +90,17 @@ class Rows:
     def codes(self, attribute: str, names: Names) -> Codes:
         """The code of an attribute in every row."""
         key = (attribute, names[attribute])
-        if key not in self._codes:
+        found = self._codes.get(key)
+        if found is None:
             with self.book.lock:
-                if key not in self._codes:
-                    self._codes[key] = self._encode(*key)
-        return self._codes[key]
+                found = self._codes.get(key)
+                if found is None:
+                    found = self._codes[key] = self._encode(*key)
+        return found
 
-    def is_encoded(self, attribute: str, names: Names) -> bool:
-        return (attribute, names[attribute]) in self._codes
+    def has_codes(self, attribute: str, names: Names) -> bool:
+        """Whether a filter on this attribute alone should go by its codes."""
+        return True
 
     def ids(self, space: Space, names: Names) -> Codes:
         """The id of some attributes in every row."""
@@ -175,12 +182,12 @@ class Relation(Rows):
         super().__init__(book, columns.rows)
         self.columns = columns
         self.kinds = {f.name: kind_of_arrow(f.type) for f in columns.schema}
+        self._values: dict[str, pa.ChunkedArray] = {}
         self._lifts: dict[tuple[str, tuple[tuple[str, str], ...]], Value] = {}
 
     @property
     def nbytes(self) -> int:
-        lifts = sum(value.nbytes for value in self._lifts.values())
-        return self.columns.nbytes + self._held + lifts
+        return self.columns.nbytes + self._held + sum(v.nbytes for v in self._lifts.values())
 
     @property
     def null_free(self) -> frozenset[str]:
@@ -196,16 +203,25 @@ class Relation(Rows):
 
     def ids(self, space: Space, names: Names) -> Codes:
         parts = [(a, names[a]) for a in space.attributes]
-        before = self._codes.keys() & parts
-        found = super().ids(space, names)
-        if len(parts) > 1 and all(column in self.null_free for _, column in parts):
-            for key in parts:
-                if key not in before:  # it was made for the ids, and can be had from them again
-                    self._codes.pop(key, None)
+        if len(parts) < 2 or not all(column in self.null_free for _, column in parts):
+            return super().ids(space, names)
+        with self.book.lock:
+            before = self._codes.keys() & parts
+            found = super().ids(space, names)
+            for key in set(parts) - before:  # made for the ids, and can be had from them again
+                self._codes.pop(key, None)
         return found
 
+    def has_codes(self, attribute: str, names: Names) -> bool:
+        key = (attribute, names[attribute])
+        return key in self._codes or self.kinds[key[1]] in REPEATING
+
     def values(self, attribute: str, names: Names) -> pa.ChunkedArray:
-        return self.columns.column(names[attribute])
+        """Kept: who filters by such a column once does so again."""
+        label = names[attribute]
+        if label not in self._values:
+            self._values[label] = self.columns.column(label)
+        return self._values[label]
 
     def lift(self, expression: Expression, names: Names) -> Value:
         used = tuple(sorted((a, names[a]) for a in expression.attributes))
