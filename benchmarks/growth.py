@@ -36,7 +36,7 @@ def options(parser: ArgumentParser) -> None:
         type=positive,
         nargs="+",
         metavar="ROWS",
-        help="rows of each (default: a 30th, a 10th and a third of the largest, and the largest)",
+        help="rows of each, instead of a 30th, a 10th, a third and all of --rows",
     )
 
 

@@ -48,6 +48,7 @@ WIDTH = 6
     ADD_FLOAT,
     SUBTRACT_INT,
     SUBTRACT_FLOAT,
+    KEEP,  # out = left where right is not zero, else zero
     SUM_INT,  # accumulator[0] += left
     SUM_FLOAT,
     SCATTER_INT,  # accumulator[index[right]] += left
@@ -59,7 +60,7 @@ WIDTH = 6
     SCATTER_MIN_FLOAT,
     SCATTER_MAX_FLOAT,
     SCATTER_ANY,  # accumulator[index[right]] = 1 where left is not zero
-) = range(30)
+) = range(31)
 
 
 def _as_pointer(typing: Any, address: Any) -> Any:
@@ -190,6 +191,10 @@ def run(
                 f, g, h = real[out], real[left], real[right]
                 for j in range(n):
                     f[j] = g[j] - h[j]
+            elif op == KEEP:
+                a, b, c = whole[out], whole[left], whole[right]
+                for j in range(n):
+                    a[j] = b[j] if c[j] else 0
             elif op == SUM_INT:
                 total = np.int64(0)
                 a = whole[left]

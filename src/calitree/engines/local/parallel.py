@@ -28,6 +28,11 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="calitree")
 
 
+if hasattr(os, "register_at_fork"):
+    # A child process has the pool, but none of its threads.
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
 def ranges(length: int, threads: int) -> list[tuple[int, int]]:
     """`length` rows in equal parts, one a thread; in one part if there are few."""
     parts = max(1, min(threads, length // GRAIN))

@@ -153,6 +153,11 @@ class Program:
         out = self._emit(op, left.at, right.at, 0, 0, False)
         return Register(out, left.real, min(bound, LIMIT - 1))
 
+    def keep(self, value: Register, there: Register) -> Register:
+        """A value where another is not zero, else zero; unlike their product also if it is NaN."""
+        out = self._emit(m.KEEP, value.at, there.at, 0, 0, False)
+        return Register(out, value.real, value.bound)
+
     def add(self, left: Register, right: Register, sign: int = 1) -> Register:
         """Of two of a kind; integers whose sum might not fit are added as doubles."""
         bound = left.bound + right.bound

@@ -100,7 +100,7 @@ class Summed:
         for spec, name in self._columns.items():
             semiring, own, pressed = spec
             if semiring.is_sum_product:
-                self._results[name] = self._product(program, own, pressed)
+                self._results[name] = self._product(program, own, pressed, there)
                 if self._is_count(own, pressed):
                     counts = self._results[name]
             else:
@@ -136,6 +136,7 @@ class Summed:
         program: Program,
         own: Sequence[Factor],
         pressed: Sequence[tuple[int, Factor]],
+        there: _Lazy,
     ) -> Result:
         """Σ of a product of numbers."""
         by_axis = self._by_axis(pressed)
@@ -152,6 +153,8 @@ class Summed:
         ]
         registers += [program.load(value.data, _bound(value)) for value in loaded]
         product = _multiplied(program, registers, [value.scale for value in values])
+        if self.masks and not all(value.is_finite for value in values):
+            product = program.keep(product, there.value)  # zero times NaN is NaN
         exact = all(value.exact for value in values) and not (whole and product.real)
         scale = 0 if product.real else sum(value.scale for value in values)
         return self._total(program, product, scale, exact, self._is_count(own, pressed))
@@ -241,8 +244,7 @@ class Summed:
         like, register = part.like, part.register
         here = there if part.mask is None else program.multiply(there, part.mask)
         if plus == "sum":
-            met = program.real(here) if register.real else here
-            return self._total(program, program.multiply(register, met), like.scale, like.exact)
+            return self._total(program, program.keep(register, here), like.scale, like.exact)
         if plus == "any":
             some = program.any(program.multiply(register, here), index, size)
             return lambda: Value(some.data != 0)

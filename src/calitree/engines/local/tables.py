@@ -21,6 +21,7 @@ from calitree.engines.local.generic_join import GenericJoin
 from calitree.engines.local.spaces import RowIndex, Space, place
 from calitree.engines.local.trie import Tries
 from calitree.engines.local.values import Value
+from calitree.errors import EngineError
 from calitree.evaluate import evaluate
 from calitree.expressions import Expression
 from calitree.types import Kind, kind_of_arrow
@@ -29,6 +30,9 @@ Array = np.ndarray[Any, Any]
 Names = Mapping[str, str]
 """Which column of a table carries which attribute."""
 
+
+MOST_ROWS = 1 << 31
+"""Joined rows that can be held: their numbers have 32 bits."""
 
 REPEATING = (Kind.INTEGER, Kind.STRING, Kind.DATE, Kind.BOOLEAN, Kind.BINARY)
 """Kinds of columns that are worth encoding for a filter alone: their values tend to repeat."""
@@ -291,6 +295,11 @@ class Joined(Rows):
     @cached_property
     def positions(self) -> list[Codes]:
         """For each table, which of its rows stands in each joined row."""
+        if self.rows >= MOST_ROWS:
+            raise EngineError(
+                f"The relations of one bag join to {self.rows:,} rows, too many to hold. They can be "
+                "counted, but not grouped, filtered or summed; filter them before they are added."
+            )
         return self.join.rows(self.book.threads)
 
     def _encode(self, attribute: str, column: str) -> Codes:

@@ -28,7 +28,7 @@ class Value:
     are greater than zero: they are counts.
     """
 
-    __slots__ = ("_bound", "data", "exact", "labels", "positive", "scale", "valid")
+    __slots__ = ("_bound", "_finite", "data", "exact", "labels", "positive", "scale", "valid")
 
     def __init__(
         self,
@@ -47,6 +47,7 @@ class Value:
         self.exact = exact
         self._bound = bound
         self.positive = positive
+        self._finite: bool | None = None
 
     @property
     def is_integer(self) -> bool:
@@ -68,6 +69,13 @@ class Value:
         """Look at the data, where what was known of it is not enough."""
         data = self.data
         self._bound = max(-int(data.min()), int(data.max())) if len(data) else 0
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether no double is NaN or infinite."""
+        if self._finite is None:
+            self._finite = self.data.dtype != np.float64 or bool(np.isfinite(self.data).all())
+        return self._finite
 
     @property
     def nbytes(self) -> int:
