@@ -151,34 +151,34 @@ def test_the_tree_is_printed_with_its_widths() -> None:
     """A triangle of 100 rows each has at most 100^1.5; with 7 values of A, 7 · 100."""
     graph = graph_of({**TRIANGLE, "dim": "A"}, {"dim": 7})
     assert str(graph.hypertree()) == (
-        "dim [dim]   width 1, at most 7 rows\n"
+        "dim [dim]   width 1, at most 7 distinct rows\n"
         "  — R+S+T on R.A\n"
-        "R+S+T [R, S, T]   width 1.5, at most 700 rows\n"
+        "R+S+T [R, S, T]   width 1.5, at most 700 distinct rows\n"
         "  — dim on R.A"
     )
     assert str(graph.hypertree(redundant=True, empty={"just_x": ["dim.x"]})) == (
-        "R [R]   width 1, at most 100 rows\n"
+        "R [R]   width 1, at most 100 distinct rows\n"
         "  — (R.A, R.B, S.C) on R.A, R.B\n"
         "  — dim on R.A\n"
-        "S [S]   width 1, at most 100 rows\n"
+        "S [S]   width 1, at most 100 distinct rows\n"
         "  — (R.A, R.B, S.C) on R.B, S.C\n"
-        "T [T]   width 1, at most 100 rows\n"
+        "T [T]   width 1, at most 100 distinct rows\n"
         "  — (R.A, R.B, S.C) on R.A, S.C\n"
-        "dim [dim]   width 1, at most 7 rows\n"
+        "dim [dim]   width 1, at most 7 distinct rows\n"
         "  — R on R.A\n"
         "  — just_x on dim.x\n"
-        "(R.A, R.B, S.C) [empty]   width 1.5, at most 700 rows\n"
+        "(R.A, R.B, S.C) [empty]   width 1.5, at most 700 distinct rows\n"
         "  — R on R.A, R.B\n"
         "  — S on R.B, S.C\n"
         "  — T on R.A, S.C\n"
-        "just_x [empty]   width 1, at most 7 rows\n"
+        "just_x [empty]   width 1, at most 7 distinct rows\n"
         "  — dim on dim.x"
     )
 
 
 def test_a_tree_of_ones_own_is_printed_too() -> None:
     tree = graph_of(TRIANGLE).hypertree(bags={"all": ["R", "S", "T"]})
-    assert str(tree) == "all [R, S, T]   width 1.5, at most 1,000 rows"
+    assert str(tree) == "all [R, S, T]   width 1.5, at most 1,000 distinct rows"
     bag = ct.Bag("all", frozenset("ABC"), tuple(TRIANGLE))
     held = {name: frozenset(letters) for name, letters in TRIANGLE.items()}
     assert str(ct.Hypertree((bag,), (), held)) == "all [R, S, T]   width 1.5"
@@ -188,8 +188,8 @@ def test_a_tree_of_ones_own_is_printed_too() -> None:
     ("given", "expected"),
     [
         (Width(4 / 3), "width 1.33"),
-        (Width(2.0, 1e30), "width 2, at most 1.0e+30 rows"),
-        (Width(2.0, float("inf")), "width 2, at most inf rows"),
+        (Width(2.0, 1e30), "width 2, at most 1.0e+30 distinct rows"),
+        (Width(2.0, float("inf")), "width 2, at most inf distinct rows"),
     ],
 )
 def test_widths_are_short(given: Width, expected: str) -> None:

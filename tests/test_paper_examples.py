@@ -237,7 +237,7 @@ def test_count_triangles_in_both_designs() -> None:
     for left, right, on in [("R", "S", "B"), ("S", "T", "C"), ("R", "T", "A")]:
         graph.add_join(left, right, on=on)
     reduced, redundant = graph.hypertree(), graph.hypertree(redundant=True)
-    assert str(reduced) == "R+S+T [R, S, T]   width 1.5, at most 64 rows"
+    assert str(reduced) == "R+S+T [R, S, T]   width 1.5, at most 64 distinct rows"
     (empty,) = [bag.name for bag in redundant.bags if not bag.relations]
     assert set(redundant.neighbours(empty)) == {"R", "S", "T"} and len(redundant.edges) == 3
     for tree in (reduced, redundant):

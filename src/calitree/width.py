@@ -26,7 +26,7 @@ class Width:
         if self.rows is None:
             return f"width {self.exponent:.3g}"
         shown = f"{self.rows:,.0f}" if self.rows < LARGE else f"{self.rows:.1e}"
-        return f"width {self.exponent:.3g}, at most {shown} rows"
+        return f"width {self.exponent:.3g}, at most {shown} distinct rows"
 
 
 def width_of(
