@@ -1,5 +1,6 @@
 # Every target starts from nothing: it makes .venv and installs what it needs, once for every
-# change of pyproject.toml. Choose another interpreter with `make PYTHON=python3.12 …`.
+# change of pyproject.toml. Choose another interpreter with `make PYTHON=python3.12 …`. Those who
+# time or use calitree (`warmed`) get the local engine compiled too, which takes some ten seconds.
 
 PYTHON ?= python3
 VENV := .venv
@@ -12,6 +13,7 @@ user_extras := spark,ml,web,demo
 demo_extras := spark,demo
 dev_extras := spark,ml,web,demo,dev
 bench_extras := spark,bench
+warmed := user bench
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -55,6 +57,7 @@ clean: ## Remove .venv and all that can be made again
 $(VENV)/.installed-%: pyproject.toml | $(BIN)/python
 	@echo "Installing calitree[$($*_extras)] into $(VENV); Spark takes a few minutes the first time"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$($*_extras)]'
+	$(if $(filter $*,$(warmed)),$(BIN)/calitree warm-up)
 	@touch $@
 
 $(BIN)/python:

@@ -138,10 +138,9 @@ def run_side(side: Side, race: Race) -> None:
 def pivot_heat(side: Side) -> Heat:
     """One query, nothing calibrated: upward messages only, made anew every time."""
     graph = side.graph
-    fresh = partial(
-        WideTable, graph.schema, graph.engine, graph.hypertree(), measures=MEASURES, memory_limit=0
-    )
-    ours = Contestant(side.name, lambda: TOTAL.ask(fresh()).arrow(), TOTAL.answers)
+    given = graph.schema, graph.engine, graph.hypertree()
+    wide = WideTable(*given, measures=MEASURES, memory_limit=0)
+    ours = Contestant(side.name, lambda: TOTAL.ask(wide).arrow(), TOTAL.answers)
     theirs = Contestant(side.opponent.name, partial(side.opponent.ask, TOTAL.sql), TOTAL.answers)
     name = "pivot, nothing calibrated"
     return _pair(side, name, ours, theirs)

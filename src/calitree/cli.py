@@ -42,7 +42,10 @@ def demo(
 
 @app.command()
 def warm_up() -> None:
-    """Compile the local engine for this machine now, not when it is first used."""
+    """Compile the local engine for this machine now, not when it is first used.
+
+    This takes some ten seconds, once for each version; if nothing is left to compile, a second or two.
+    """
     from calitree.warm import warm_up as compile_all
 
     compile_all()

@@ -91,13 +91,19 @@ def _perhaps_null(footer: parquet.FileMetaData, names: Iterable[str]) -> Iterabl
             if name in footer.schema.to_arrow_schema().names:
                 yield name
             continue
-        for group in range(footer.num_row_groups):
-            statistics = footer.row_group(group).column(at).statistics
+        for group in map(footer.row_group, range(footer.num_row_groups)):
+            if not group.num_rows:
+                continue
+            statistics = group.column(at).statistics
             if statistics is None or not statistics.has_null_count or statistics.null_count:
                 yield name
                 break
 
 
-def _stamp(file: str) -> tuple[int, int]:
-    status = os.stat(file)  # noqa: PTH116 (a Path would only be unwrapped again)
+def _stamp(file: str) -> tuple[int, int] | None:
+    """What changes with a file; None if it is gone."""
+    try:
+        status = os.stat(file)  # noqa: PTH116 (a Path would only be unwrapped again)
+    except FileNotFoundError:
+        return None
     return status.st_mtime_ns, status.st_size

@@ -23,7 +23,7 @@ Codes = np.ndarray[Any, np.dtype[np.int32]]
 
 def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     """One contiguous array of a type that equal values share: 64-bit numbers, one kind of text, one
-    zero.
+    zero, one NaN.
     """
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
@@ -39,7 +39,7 @@ def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     if pa.types.is_integer(dtype):
         return values.cast(pa.int64())
     if pa.types.is_floating(dtype):
-        return pc.add(values.cast(pa.float64()), 0.0)
+        return _one_nan(pc.add(values.cast(pa.float64()), 0.0))
     if pa.types.is_large_string(dtype) or pa.types.is_string_view(dtype):
         return values.cast(pa.string())
     if pa.types.is_timestamp(dtype) and dtype.unit != "ns":
@@ -49,6 +49,12 @@ def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     if pa.types.is_large_binary(dtype) or pa.types.is_fixed_size_binary(dtype):
         return values.cast(pa.binary())
     return values
+
+
+def _one_nan(values: pa.Array) -> pa.Array:
+    """Arrow tells NaNs apart by their bits: what a processor computes has another sign than a constant."""
+    there = pc.is_nan(values)
+    return pc.if_else(there, float("nan"), values) if pc.any(there).as_py() else values
 
 
 def common(a: pa.DataType, b: pa.DataType) -> pa.DataType:
@@ -81,6 +87,8 @@ class Dictionary:
 
     def encode(self, column: pa.Array | pa.ChunkedArray) -> Codes:
         """The code of every value; new values are added."""
+        if pa.types.is_null(self.values.type):
+            self.values = plain(column[:0])  # its type, should there be nothing but NULL
         chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
         out = np.empty(len(column), np.int32)
         starts = np.cumsum([0, *(len(chunk) for chunk in chunks)])
@@ -108,7 +116,8 @@ class Dictionary:
     def _encode_any(self, parts: list[tuple[pa.Array, Codes]]) -> None:
         """Every chunk by itself first, which threads can do, then their dictionaries together."""
         local = parallel.each(lambda p: plain(p[0]).dictionary_encode(), parts, self.threads)
-        maps = [self._add(encoded.dictionary) for encoded in local]
+        # A column of type null encodes NULL itself, which must not get a code.
+        maps = [self._add(encoded.dictionary.drop_null()) for encoded in local]
 
         def write(at: int) -> None:
             indices = local[at].indices

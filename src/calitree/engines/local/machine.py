@@ -5,7 +5,8 @@ instruction leaves in a register is still in the processor's cache when the next
 questions are new programs, not new code: nothing is compiled for them.
 
 Registers hold 8-byte lanes, read as integers or as doubles; index registers hold row numbers, ids
-and group numbers. `SCATTER` instructions add a register to an accumulator, by an index register.
+and group numbers. A register is a place in memory: of a column that is read row by row, it is the
+column itself. `SCATTER` instructions add a register to an accumulator, by an index register.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from calitree.engines.local.compiled import compiled
 
 Array = np.ndarray[Any, Any]
 
-LANES = 1024
-"""Rows of a block: a register of them is 8 kB, and a handful of registers fit the first cache."""
+LANES = 2048
+"""Rows of a block. Fewer would stay in the first cache, but then what is gathered from would be
+read into it again for every block.
+"""
 
 ENDLESS = 1 << 40
 
@@ -34,6 +37,7 @@ WIDTH = 6
     MAP,  # index[out] = the address's 4-byte map, at index[left]
     COMBINE,  # index[out] = index[left] * extra + index[right]
     GATHER,  # out = the address's 8-byte values, at index[left]
+    GATHER_MULTIPLY,  # out = right * the address's 8-byte integers, at index[left]
     LOAD_8,  # out = the address's 8-byte values, of the block's rows
     LOAD_INT_4,
     LOAD_INT_2,
@@ -43,6 +47,7 @@ WIDTH = 6
     TO_FLOAT,  # out = left / the double at the address
     MULTIPLY_INT,
     MULTIPLY_FLOAT,
+    MULTIPLY_MIXED,  # an integer and a double
     MULTIPLY_CHECKED,  # as integers; tells if a product may not fit
     ADD_INT,
     ADD_FLOAT,
@@ -60,7 +65,7 @@ WIDTH = 6
     SCATTER_MIN_FLOAT,
     SCATTER_MAX_FLOAT,
     SCATTER_ANY,  # accumulator[index[right]] = 1 where left is not zero
-) = range(31)
+) = range(33)
 
 
 def _as_pointer(typing: Any, address: Any) -> Any:
@@ -76,16 +81,35 @@ _pointer: Any = intrinsic(_as_pointer)
 
 
 @compiled
+def _words(place: int) -> Array:  # pragma: no cover (compiled)
+    return carray(_pointer(place), ENDLESS, np.int64)
+
+
+@compiled
+def _reals(place: int) -> Array:  # pragma: no cover (compiled)
+    return carray(_pointer(place), ENDLESS, np.float64)
+
+
+@compiled
+def _ids(place: int) -> Array:  # pragma: no cover (compiled)
+    return carray(_pointer(place), ENDLESS, np.uint32)
+
+
+@compiled
 def run(
-    code: Array, registers: int, indices: int, rows: Array, start: int, stop: int
+    code: Array, registers: Array, indices: Array, rows: Array, start: int, stop: int
 ) -> int:  # pragma: no cover (compiled)
     """Run a program on the rows `start` to `stop`, or on `rows[start:stop]` if `rows` has any.
 
+    The registers' memory is the caller's, who keeps it: here they are known by address alone.
     Returns 1 if some checked product may not have fitted 64 bits, else 0.
     """
-    whole = np.empty((registers, LANES), np.int64)
-    real = whole.view(np.float64)
-    index = np.empty((indices, LANES), np.uint32)
+    place = np.empty(len(registers), np.int64)
+    spot = np.empty(len(indices), np.int64)
+    for r in range(len(place)):
+        place[r] = registers[r].ctypes.data
+    for r in range(len(spot)):
+        spot[r] = indices[r].ctypes.data
     chosen = len(rows) > 0
     failed = 0
     for first in range(start, stop, LANES):
@@ -94,67 +118,70 @@ def run(
         for at in range(len(code)):
             op, out, left, right, address, extra = code[at]
             if op == INDEX:
-                ids = carray(_pointer(address), ENDLESS, np.uint32)
-                x = index[out]
                 if chosen:
+                    ids, x = _ids(address), _ids(spot[out])
                     for j in range(n):
                         x[j] = ids[here[j]]
                 else:
-                    for j in range(n):
-                        x[j] = ids[np.uint64(first + j)]
+                    spot[out] = address + 4 * first
             elif op == ZERO:
-                index[out, :n] = 0
+                x = _ids(spot[out])
+                for j in range(n):
+                    x[j] = 0
             elif op == MAP:
-                table = carray(_pointer(address), ENDLESS, np.uint32)
-                x, y = index[out], index[left]
+                table = _ids(address)
+                x, y = _ids(spot[out]), _ids(spot[left])
                 for j in range(n):
                     x[j] = table[y[j]]
             elif op == COMBINE:
-                x, y, z = index[out], index[left], index[right]
+                x, y, z = _ids(spot[out]), _ids(spot[left]), _ids(spot[right])
                 size = np.uint32(extra)
                 for j in range(n):
                     x[j] = y[j] * size + z[j]
             elif op == GATHER:
-                values = carray(_pointer(address), ENDLESS, np.int64)
-                a, y = whole[out], index[left]
+                values = _words(address)
+                a, y = _words(place[out]), _ids(spot[left])
                 for j in range(n):
                     a[j] = values[y[j]]
+            elif op == GATHER_MULTIPLY:
+                values = _words(address)
+                a, b, y = _words(place[out]), _words(place[right]), _ids(spot[left])
+                for j in range(n):
+                    a[j] = b[j] * values[y[j]]
             elif op == LOAD_8:
-                values = carray(_pointer(address), ENDLESS, np.int64)
-                a = whole[out]
                 if chosen:
+                    values, a = _words(address), _words(place[out])
                     for j in range(n):
                         a[j] = values[here[j]]
                 else:
-                    for j in range(n):
-                        a[j] = values[np.uint64(first + j)]
+                    place[out] = address + 8 * first
             elif op == LOAD_INT_4:
                 small = carray(_pointer(address), ENDLESS, np.int32)
-                a = whole[out]
+                a = _words(place[out])
                 for j in range(n):
                     a[j] = small[here[j] if chosen else np.uint32(first + j)]
             elif op == LOAD_INT_2:
-                short = carray(_pointer(address), ENDLESS, np.int16)
-                a = whole[out]
+                pair = carray(_pointer(address), ENDLESS, np.int16)
+                a = _words(place[out])
                 for j in range(n):
-                    a[j] = short[here[j] if chosen else np.uint32(first + j)]
+                    a[j] = pair[here[j] if chosen else np.uint32(first + j)]
             elif op == LOAD_INT_1:
                 byte = carray(_pointer(address), ENDLESS, np.int8)
-                a = whole[out]
+                a = _words(place[out])
                 for j in range(n):
                     a[j] = byte[here[j] if chosen else np.uint32(first + j)]
             elif op == LOAD_FLOAT_4:
                 single = carray(_pointer(address), ENDLESS, np.float32)
-                f = real[out]
+                f = _reals(place[out])
                 for j in range(n):
                     f[j] = single[here[j] if chosen else np.uint32(first + j)]
             elif op == FILL:
-                a = whole[out]
+                a = _words(place[out])
                 for j in range(n):
                     a[j] = extra
             elif op == TO_FLOAT:
-                unit = carray(_pointer(address), 1, np.float64)[0]
-                f, a = real[out], whole[left]
+                unit = _reals(address)[0]
+                f, a = _reals(place[out]), _words(place[left])
                 if unit == 1.0:
                     for j in range(n):
                         f[j] = np.float64(a[j])
@@ -162,94 +189,98 @@ def run(
                     for j in range(n):
                         f[j] = np.float64(a[j]) / unit
             elif op == MULTIPLY_INT:
-                a, b, c = whole[out], whole[left], whole[right]
+                a, b, c = _words(place[out]), _words(place[left]), _words(place[right])
                 for j in range(n):
                     a[j] = b[j] * c[j]
             elif op == MULTIPLY_FLOAT:
-                f, g, h = real[out], real[left], real[right]
+                f, g, h = _reals(place[out]), _reals(place[left]), _reals(place[right])
                 for j in range(n):
                     f[j] = g[j] * h[j]
+            elif op == MULTIPLY_MIXED:
+                f, a, h = _reals(place[out]), _words(place[left]), _reals(place[right])
+                for j in range(n):
+                    f[j] = np.float64(a[j]) * h[j]
             elif op == MULTIPLY_CHECKED:
-                a, b, c = whole[out], whole[left], whole[right]
+                a, b, c = _words(place[out]), _words(place[left]), _words(place[right])
                 for j in range(n):
                     if abs(np.float64(b[j]) * np.float64(c[j])) >= 9.2e18:
                         failed = 1
                     a[j] = b[j] * c[j]
             elif op == ADD_INT:
-                a, b, c = whole[out], whole[left], whole[right]
+                a, b, c = _words(place[out]), _words(place[left]), _words(place[right])
                 for j in range(n):
                     a[j] = b[j] + c[j]
             elif op == ADD_FLOAT:
-                f, g, h = real[out], real[left], real[right]
+                f, g, h = _reals(place[out]), _reals(place[left]), _reals(place[right])
                 for j in range(n):
                     f[j] = g[j] + h[j]
             elif op == SUBTRACT_INT:
-                a, b, c = whole[out], whole[left], whole[right]
+                a, b, c = _words(place[out]), _words(place[left]), _words(place[right])
                 for j in range(n):
                     a[j] = b[j] - c[j]
             elif op == SUBTRACT_FLOAT:
-                f, g, h = real[out], real[left], real[right]
+                f, g, h = _reals(place[out]), _reals(place[left]), _reals(place[right])
                 for j in range(n):
                     f[j] = g[j] - h[j]
             elif op == KEEP:
-                a, b, c = whole[out], whole[left], whole[right]
+                a, b, c = _words(place[out]), _words(place[left]), _words(place[right])
                 for j in range(n):
                     a[j] = b[j] if c[j] else 0
             elif op == SUM_INT:
                 total = np.int64(0)
-                a = whole[left]
+                a = _words(place[left])
                 for j in range(n):
                     total += a[j]
-                carray(_pointer(address), 1, np.int64)[0] += total
+                _words(address)[0] += total
             elif op == SUM_FLOAT:
-                carray(_pointer(address), 1, np.float64)[0] += _sum(real[left], n)
+                _reals(address)[0] += _sum(_reals(place[left]), n)
             elif op == SCATTER_INT:
-                counts = carray(_pointer(address), ENDLESS, np.int64)
-                a, y = whole[left], index[right]
+                counts = _words(address)
+                a, y = _words(place[left]), _ids(spot[right])
                 for j in range(n):
                     counts[y[j]] += a[j]
             elif op == SCATTER_FLOAT:
-                sums = carray(_pointer(address), ENDLESS, np.float64)
-                f, y = real[left], index[right]
+                sums = _reals(address)
+                f, y = _reals(place[left]), _ids(spot[right])
                 for j in range(n):
                     sums[y[j]] += f[j]
             elif op == SCATTER_UPPER:
-                counts = carray(_pointer(address), ENDLESS, np.int64)
-                a, y = whole[left], index[right]
+                counts = _words(address)
+                a, y = _words(place[left]), _ids(spot[right])
                 for j in range(n):
                     counts[y[j]] += a[j] >> 32
             elif op == SCATTER_LOWER:
-                counts = carray(_pointer(address), ENDLESS, np.int64)
-                a, y = whole[left], index[right]
+                counts = _words(address)
+                a, y = _words(place[left]), _ids(spot[right])
                 for j in range(n):
                     counts[y[j]] += a[j] & 0xFFFFFFFF
             elif op == SCATTER_MIN_INT:
-                counts = carray(_pointer(address), ENDLESS, np.int64)
-                a, y, there = whole[left], index[right], whole[extra]
+                counts = _words(address)
+                a, y, there = _words(place[left]), _ids(spot[right]), _words(place[extra])
                 for j in range(n):
                     if there[j] and a[j] < counts[y[j]]:
                         counts[y[j]] = a[j]
             elif op == SCATTER_MAX_INT:
-                counts = carray(_pointer(address), ENDLESS, np.int64)
-                a, y, there = whole[left], index[right], whole[extra]
+                counts = _words(address)
+                a, y, there = _words(place[left]), _ids(spot[right]), _words(place[extra])
                 for j in range(n):
                     if there[j] and a[j] > counts[y[j]]:
                         counts[y[j]] = a[j]
             elif op == SCATTER_MIN_FLOAT:
-                sums = carray(_pointer(address), ENDLESS, np.float64)
-                f, y, there = real[left], index[right], whole[extra]
+                sums = _reals(address)
+                f, y, there = _reals(place[left]), _ids(spot[right]), _words(place[extra])
                 for j in range(n):  # it starts as NaN, which is greater than every number
                     if there[j] and not (f[j] >= sums[y[j]] or f[j] != f[j]):
                         sums[y[j]] = f[j]
             elif op == SCATTER_MAX_FLOAT:
-                sums = carray(_pointer(address), ENDLESS, np.float64)
-                f, y, there = real[left], index[right], whole[extra]
+                sums = _reals(address)
+                f, y, there = _reals(place[left]), _ids(spot[right]), _words(place[extra])
                 for j in range(n):
                     if there[j] and not f[j] <= sums[y[j]] and sums[y[j]] == sums[y[j]]:
                         sums[y[j]] = f[j]
             elif op == SCATTER_ANY:
-                counts = carray(_pointer(address), ENDLESS, np.int64)
-                a, y = whole[left], index[right]
+                counts = _words(address)
+                a, y = _words(place[left]), _ids(spot[right])
                 for j in range(n):
                     if a[j]:
                         counts[y[j]] = 1

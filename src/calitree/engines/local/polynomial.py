@@ -15,8 +15,12 @@ _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Paren, exp.Column, exp.Id
 
 @cache
 def is_polynomial(semiring: Semiring) -> bool:
-    """Whether each component of ⊗ is a polynomial, so that a program can compute it."""
-    return None not in semiring.zero and all(
+    """Whether each component of ⊗ is a polynomial, so that a program can compute it.
+
+    Its constants are integers, so those of one must be, too.
+    """
+    whole = None not in semiring.zero and all(isinstance(each, int) for each in semiring.one)
+    return whole and all(
         isinstance(part, _ARITHMETIC) or (isinstance(part, exp.Literal) and part.is_int)
         for node in semiring.times_nodes
         for part in node.walk()

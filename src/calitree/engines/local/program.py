@@ -20,6 +20,7 @@ import numpy as np
 
 from calitree.engines.local import machine as m
 from calitree.engines.local import parallel
+from calitree.engines.local.fusing import Instruction, fused
 
 Array = np.ndarray[Any, Any]
 ALL = np.empty(0, np.uint32)
@@ -33,7 +34,7 @@ LOADS = {
     np.dtype(np.float32): m.LOAD_FLOAT_4,
 }
 LIMIT = 2**63
-UNITS = 10.0 ** np.arange(64)
+UNITS = 10.0 ** np.arange(309)  # as far as doubles go
 
 
 @dataclass(frozen=True)
@@ -82,11 +83,11 @@ class Program:
         self.rows = rows
         self.chosen = chosen
         self.checked = checked
-        self._code: list[tuple[int, ...]] = []
+        self._code: list[Instruction] = []
         self._known: dict[tuple[int, ...], int] = {}
         self._registers = self._indices = 0
         self._kept: list[Array] = []
-        self._accumulators: list[tuple[int, Accumulator]] = []
+        self._accumulators: list[Accumulator] = []
 
     @property
     def length(self) -> int:
@@ -209,22 +210,24 @@ class Program:
     def _accumulate(
         self, op: int, value: Register, index: int | None, into: Accumulator, extra: int = 0
     ) -> Accumulator:
-        self._accumulators.append((len(self._code), into))
+        self._accumulators.append(into)
         self._code.append((op, 0, value.at, index or 0, 0, extra))
         return into
 
     def run(self, threads: int) -> bool:
         """Fill the accumulators. False if an integer product may have passed 64 bits."""
-        slots = sum(into.size for _, into in self._accumulators)
+        slots = sum(into.size for into in self._accumulators)
         if threads * slots > self.length:  # more to clear and merge than to add
             threads = 1
-        code = np.array(self._code, np.int64).reshape(-1, m.WIDTH)
+        code = np.array(fused(self._code, m.address(UNITS)), np.int64).reshape(-1, m.WIDTH)
+        sums = np.flatnonzero(code[:, 0] >= m.SUM_INT)
         rows = ALL if self.chosen is None else self.chosen
-        registers, indices = max(1, self._registers), max(1, self._indices)
         parts = []
         for start, stop in parallel.ranges(self.length, threads):
             own = code.copy()
-            for at, into in self._accumulators:
+            for at, into in zip(sums, self._accumulators, strict=True):
                 own[at, 4] = m.address(into.copy())
+            registers = np.empty((self._registers, m.LANES), np.int64)
+            indices = np.empty((self._indices, m.LANES), np.uint32)
             parts.append((own, registers, indices, rows, start, stop))
         return not any(parallel.each(lambda part: m.run(*part), parts, threads))

@@ -17,6 +17,8 @@ from calitree.engines.local.compiled import compiled
 
 Array = np.ndarray[Any, Any]
 LIMIT = 2**63
+DIGITS = 38
+"""Of a decimal of 128 bits."""
 
 
 class Value:
@@ -162,6 +164,8 @@ def to_arrow(value: Value) -> pa.Array:
     mask = None if value.valid is None else ~value.valid
     if value.labels is not None:
         return value.labels.take(pa.array(value.data, pa.int64(), mask=mask))
+    if value.scale > DIGITS:  # Arrow makes such decimals, and fails when they are read
+        value = value.as_float()
     array = pa.array(value.data, mask=mask)
     if not value.scale:
         return array
@@ -266,7 +270,8 @@ def extreme(value: Value, groups: Array, count: int, largest: bool) -> Value:
     if data.dtype == np.float64:
         start = -np.inf if largest else np.nan
         result = np.full(count, start)
-        (np.maximum if largest else np.fmin).at(result, groups, data)
+        with np.errstate(invalid="ignore"):  # NumPy warns of NaN here, though it is as it should be
+            (np.maximum if largest else np.fmin).at(result, groups, data)
     else:
         as_int = data.astype(np.int64)
         limits = np.iinfo(np.int64)
