@@ -42,6 +42,7 @@ class Data:
         self.more = rng.integers(0, 3, rows).astype(np.int32)
         self.whole_by_id = rng.integers(-(2**62), 2**62, 7)
         self.real_by_id = rng.normal(size=7)
+        self.few_by_id, self.more_by_id = rng.integers(-9, 9, 7), rng.integers(-9, 9, 7)
         self.map = np.array([4, 0, 2, 2, 1, 3, 4], np.uint32)
         self.chosen = CHOSEN[chosen](rows, rng)
         self.visited = np.arange(rows) if self.chosen is None else self.chosen
@@ -58,6 +59,11 @@ class Data:
             )
         assert self.program.run(1)
         return sums.data[self.visited]
+
+
+def few(program: Program, data: Data) -> Register:
+    """Small integers, by an id of the row."""
+    return program.gather(data.few_by_id, program.index(data.ids), 9)
 
 
 Write = Callable[[Program, Data], Register]
@@ -120,6 +126,43 @@ INSTRUCTIONS: dict[str, tuple[Write, Callable[[Data], Array]]] = {
         lambda p, d: p.keep(p.load(d.double / d.flag), p.load(d.flag)),
         lambda d: np.where(d.flag, d.double, 0),
     ),
+    # products of what is made for them alone, and of what others use too
+    "multiply by gathered": (
+        lambda p, d: p.multiply(p.load(d.long, LONG), few(p, d)), lambda d: d.long * d.few_by_id[d.ids],
+    ),
+    "multiply gathered": (
+        lambda p, d: p.multiply(few(p, d), p.load(d.long, LONG)), lambda d: d.long * d.few_by_id[d.ids],
+    ),
+    "multiply two gathered": (
+        lambda p, d: p.multiply(few(p, d), p.gather(d.more_by_id, p.index(d.more), 9)),
+        lambda d: d.few_by_id[d.ids] * d.more_by_id[d.more],
+    ),
+    "square gathered": (
+        lambda p, d: p.multiply(few(p, d), few(p, d)), lambda d: d.few_by_id[d.ids] ** 2,
+    ),
+    "gathered twice used": (
+        lambda p, d: p.multiply(few(p, d), p.add(few(p, d), p.load(d.other, SMALL))),
+        lambda d: d.few_by_id[d.ids] * (d.few_by_id[d.ids] + d.other),
+    ),
+    "multiply mixed": (
+        lambda p, d: p.multiply(p.real(p.load(d.long)), p.load(d.double)), lambda d: d.long * d.double,
+    ),
+    "multiply by mixed": (
+        lambda p, d: p.multiply(p.load(d.double), p.real(few(p, d))),
+        lambda d: d.double * d.few_by_id[d.ids],
+    ),
+    "multiply by a decimal": (
+        lambda p, d: p.multiply(p.load(d.double), p.real(p.load(d.long), 2)),
+        lambda d: d.double * (d.long / 100),
+    ),
+    "multiply two that were integers": (
+        lambda p, d: p.multiply(p.real(p.load(d.long)), p.real(few(p, d))),
+        lambda d: d.long.astype(float) * d.few_by_id[d.ids],
+    ),
+    "square of what was an integer": (
+        lambda p, d: p.multiply(p.real(p.load(d.long)), p.real(p.load(d.long))),
+        lambda d: d.long.astype(float) ** 2,
+    ),
 }  # fmt: skip
 
 
@@ -131,7 +174,10 @@ def test_an_instruction(name: str, chosen: str) -> None:
     for rows in LENGTHS:
         data = Data(rows, chosen)
         register = write(data.program, data)
+        before = {n: v.copy() for n, v in vars(data).items() if isinstance(v, np.ndarray)}
         found = data.lanes(register)
+        changed = [n for n, v in before.items() if not np.array_equal(v, vars(data)[n])]
+        assert not changed, "registers that stand for a column are not written to"
         assert register.real == (expected(data).dtype.kind == "f")
         assert np.array_equal(found, expected(data)[data.visited]), rows
 
@@ -146,7 +192,7 @@ def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     return int(request.param)
 
 
-ROWS = 3 * LANES
+ROWS = 12 * LANES
 
 
 def grouped(ids: Array, groups: int, of: Callable[[Array], Any]) -> list[Any]:

@@ -41,7 +41,7 @@ def fused(code: Sequence[Instruction], unit: int) -> list[Instruction]:
             if source is None or one in gone:
                 continue
             if op == m.MULTIPLY_INT and source[0] == m.GATHER:
-                each = (m.GATHER_MULTIPLY, out, source[2], other, source[4], 0)
+                each = (m.GATHER_MULTIPLY, out, source[2], other, source[4], source[5])
             elif op == m.MULTIPLY_FLOAT and source[0] == m.TO_FLOAT and source[4] == unit:
                 each = (m.MULTIPLY_MIXED, out, source[2], other, 0, 0)
             else:

@@ -56,13 +56,14 @@ class Grouping:
 
     def codes(self, groups: Array) -> list[Codes]:
         """The codes of `onto` in some groups."""
-        left = groups
+        left = groups.astype(np.uint32)
         found: dict[str, Codes] = {}
         for at, share in reversed(list(enumerate(self._shares))):
             if self._entries is not None:
                 here = self._entries[at][groups]
             else:
-                left, here = np.divmod(left, share.size)
+                left, whole = left // np.uint32(share.size), left
+                here = whole - left * np.uint32(share.size)
             found |= {name: each[here] for name, each in share.codes.items()}
         return [found[name] for name in self.onto]
 

@@ -22,9 +22,9 @@ from calitree.engines.local.compiled import compiled
 
 Array = np.ndarray[Any, Any]
 
-LANES = 2048
-"""Rows of a block. Fewer would stay in the first cache, but then what is gathered from would be
-read into it again for every block.
+LANES = 256
+"""Rows of a block: a register of them is 2 kB, so a handful of them leaves room in the first cache
+for what is gathered from.
 """
 
 ENDLESS = 1 << 40
@@ -36,8 +36,8 @@ WIDTH = 6
     ZERO,  # index[out] = 0
     MAP,  # index[out] = the address's 4-byte map, at index[left]
     COMBINE,  # index[out] = index[left] * extra + index[right]
-    GATHER,  # out = the address's 8-byte values, at index[left]
-    GATHER_MULTIPLY,  # out = right * the address's 8-byte integers, at index[left]
+    GATHER,  # out = the address's values of `extra` bytes, at index[left]
+    GATHER_MULTIPLY,  # out = right * the address's integers of `extra` bytes, at index[left]
     LOAD_8,  # out = the address's 8-byte values, of the block's rows
     LOAD_INT_4,
     LOAD_INT_2,
@@ -139,15 +139,33 @@ def run(
                 for j in range(n):
                     x[j] = y[j] * size + z[j]
             elif op == GATHER:
-                values = _words(address)
                 a, y = _words(place[out]), _ids(spot[left])
-                for j in range(n):
-                    a[j] = values[y[j]]
+                if extra == 1:
+                    bytes_ = carray(_pointer(address), ENDLESS, np.int8)
+                    for j in range(n):
+                        a[j] = bytes_[y[j]]
+                elif extra == 4:
+                    small = carray(_pointer(address), ENDLESS, np.int32)
+                    for j in range(n):
+                        a[j] = small[y[j]]
+                else:
+                    values = _words(address)
+                    for j in range(n):
+                        a[j] = values[y[j]]
             elif op == GATHER_MULTIPLY:
-                values = _words(address)
                 a, b, y = _words(place[out]), _words(place[right]), _ids(spot[left])
-                for j in range(n):
-                    a[j] = b[j] * values[y[j]]
+                if extra == 1:
+                    bytes_ = carray(_pointer(address), ENDLESS, np.int8)
+                    for j in range(n):
+                        a[j] = b[j] * bytes_[y[j]]
+                elif extra == 4:
+                    small = carray(_pointer(address), ENDLESS, np.int32)
+                    for j in range(n):
+                        a[j] = b[j] * small[y[j]]
+                else:
+                    values = _words(address)
+                    for j in range(n):
+                        a[j] = b[j] * values[y[j]]
             elif op == LOAD_8:
                 if chosen:
                     values, a = _words(address), _words(place[out])
@@ -166,10 +184,10 @@ def run(
                 for j in range(n):
                     a[j] = pair[here[j] if chosen else np.uint32(first + j)]
             elif op == LOAD_INT_1:
-                byte = carray(_pointer(address), ENDLESS, np.int8)
+                bytes_ = carray(_pointer(address), ENDLESS, np.int8)
                 a = _words(place[out])
                 for j in range(n):
-                    a[j] = byte[here[j] if chosen else np.uint32(first + j)]
+                    a[j] = bytes_[here[j] if chosen else np.uint32(first + j)]
             elif op == LOAD_FLOAT_4:
                 single = carray(_pointer(address), ENDLESS, np.float32)
                 f = _reals(place[out])

@@ -87,6 +87,7 @@ class Program:
         self._known: dict[tuple[int, ...], int] = {}
         self._registers = self._indices = 0
         self._kept: list[Array] = []
+        self._narrowed: dict[int, Array] = {}
         self._accumulators: list[Accumulator] = []
 
     @property
@@ -126,9 +127,23 @@ class Program:
         return Register(at, values.dtype.kind == "f", bound)
 
     def gather(self, values: Array, index: int, bound: int = 0) -> Register:
-        """8-byte values at an index."""
-        at = self._emit(m.GATHER, index, 0, self._address(values), 0, False)
-        return Register(at, values.dtype.kind == "f", bound)
+        """8-byte values at an index. Integers of known size are looked up in as few bytes as they
+        need: what is smaller stays nearer to the processor.
+        """
+        if values.dtype.kind != "f" and 0 < bound < 2**31:
+            values = self._narrow(values, np.int8 if bound < 2**7 else np.int32)
+        where, width = self._address(values), values.dtype.itemsize
+        return Register(
+            self._emit(m.GATHER, index, 0, where, width, False), values.dtype.kind == "f", bound
+        )
+
+    def _narrow(self, values: Array, dtype: Any) -> Array:
+        """The same numbers in fewer bytes; of the same array, the same one each time."""
+        key = m.address(values)
+        if key not in self._narrowed:
+            self._kept.append(values)
+            self._narrowed[key] = values.astype(dtype)
+        return self._narrowed[key]
 
     def constant(self, value: int) -> Register:
         return Register(self._emit(m.FILL, 0, 0, 0, value, False), False, abs(value))

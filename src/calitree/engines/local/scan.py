@@ -88,6 +88,15 @@ class Scan:
             return indexed if mask is None else indexed[mask[indexed]]
         return None if mask is None else np.flatnonzero(mask).astype(np.uint32)
 
+    def _may_be_few(self, axis: Axis) -> bool:
+        """Whether some message on this axis has, or lets pass, few of the ids there can be."""
+        for at, masks in self._sums[0].masks.items():
+            leg, separator = self.around[at]
+            few = masks or leg.rows * FEW <= self.book.space(separator).size
+            if few and self.axis(at) == axis:
+                return True
+        return False
+
     def _by_index(self) -> Array | None:
         """The rows of the few ids that the messages on one axis have, by an index of rows.
 
@@ -97,7 +106,7 @@ class Scan:
             return None
         table, names = self.leg.table, self.leg.names
         for axis in self.axes:
-            there = self._sums[0].there(axis)
+            there = self._sums[0].there(axis) if self._may_be_few(axis) else None
             if there is None or np.count_nonzero(there) * FEW > len(there):
                 continue
             space = self.book.space(axis)

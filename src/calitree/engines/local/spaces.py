@@ -74,6 +74,7 @@ class Pairs:
         self.attributes = (*left.attributes, *right.attributes)
         self.left, self.right, self.threads = left, right, threads
         self.pairs = np.zeros((2, 1), np.int32)
+        self._known: tuple[tuple[int, int], Array] = (0, 0), np.empty(0, np.int32)
 
     @property
     def size(self) -> int:
@@ -89,20 +90,29 @@ class Pairs:
             self._by_hash(left, right, out)
         return out
 
+    def _table(self) -> Array:
+        """The id of every pair that could be: kept, as it is asked for again."""
+        sizes = (self.left.size, self.right.size)
+        if self._known[0] != sizes:
+            table = np.zeros(sizes[0] * sizes[1], np.int32)
+            place = self.pairs[0].astype(np.int64) * sizes[1] + self.pairs[1]
+            table[place] = np.arange(self.size, dtype=np.int32)
+            self._known = sizes, table
+        return self._known[1]
+
     def _by_table(self, left: Codes, right: Codes, out: Codes) -> None:
-        width = self.right.size
-        table = np.zeros(self.left.size * width, np.int32)
-        table[self.pairs[0].astype(np.int64) * width + self.pairs[1]] = np.arange(self.size)
+        width, table = self.right.size, self._table()
         parts = parallel.ranges(len(out), self.threads)
         seen = np.zeros(len(table), np.uint8)
         parallel.each(lambda p: _mark(left, right, width, seen, *p), parts, self.threads)
         seen[:width] = seen[::width] = 0  # NULL on either side
         fresh = np.flatnonzero((table == 0) & (seen != 0))
-        table[fresh] = np.arange(self.size, self.size + len(fresh))
+        table[fresh] = np.arange(self.size, self.size + len(fresh), dtype=np.int32)
         self._add(np.divmod(fresh, width))
         parallel.each(lambda p: _look_up(left, right, width, table, out, *p), parts, self.threads)
 
     def _by_hash(self, left: Codes, right: Codes, out: Codes) -> None:
+        self._known = (0, 0), np.empty(0, np.int32)
         known = (self.pairs[0].astype(np.int64) << 32 | self.pairs[1])[1:]
         keys = left.astype(np.int64) << 32 | right
         valid = ((left != 0) & (right != 0)).view(np.uint8)
@@ -118,6 +128,8 @@ class Pairs:
         left, right = self.pairs
         if attribute in self.right.attributes:
             return right
+        if len(self.left.attributes) == 1:
+            return left
         found: Codes = self.left.codes(attribute)[left]
         return found
 
