@@ -214,6 +214,8 @@ def _array(values: list[Any], dtype: Any) -> pa.Array:
         return pa.array(values, dtype)
     if any(isinstance(v, int) and not isinstance(v, bool) and abs(v) >= 2**63 for v in values):
         values = [None if v is None else Decimal(v) for v in values]
-    if any(isinstance(v, float) for v in values):  # a NULL double counts as 0, and 0 × m is a decimal
+    if any(
+        isinstance(v, float) for v in values
+    ):  # a NULL double counts as 0, and 0 × m is a decimal
         values = [float(v) if isinstance(v, Decimal) else v for v in values]
     return pa.array(values)

@@ -34,6 +34,10 @@ from calitree.expressions import Expression
 Array = np.ndarray[Any, Any]
 
 
+FEWER = 2
+"""How many times as many rows as sums there must be for a detour over the sums."""
+
+
 @dataclass(frozen=True, eq=False)
 class Job:
     """One output to be computed from its legs; `leg_of` tells in which leg an input is."""
@@ -59,6 +63,13 @@ class Shape:
         legs = self.job.legs
         return {i: leg for i, leg in legs.items() if i not in self.pressed and i != self.middle}
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it would only sum sums by what they are summed by already."""
+        table = self.job.legs[self.middle]
+        same = isinstance(table.table, Message) and set(self.onto) == table.names.keys()
+        return same and not self.pressed and not self.where
+
     def masks(self, at: int) -> tuple[Expression, ...]:
         """The predicates that a leg applies to its own rows."""
         return tuple(p for p in self.job.output.where if self.job.legs[at].holds(p))
@@ -78,7 +89,18 @@ class Shape:
 def reduce_jobs(
     book: Codebook, jobs: Sequence[Job], large: int, threads: int
 ) -> list[Job | Message]:
-    """The same outputs over smaller tables; those that are complete already as messages."""
+    """The same outputs over smaller tables; those that are complete already as messages.
+
+    Sums by a separator may still be many, so what is left of a job may be reduced once more.
+    """
+    first = _reduced(book, jobs, large, threads)
+    left = {i: job for i, job in enumerate(first) if isinstance(job, Job) and job is not jobs[i]}
+    second = _reduced(book, list(left.values()), large, threads)
+    again = dict(zip(left, second, strict=True))
+    return [again.get(i, each) for i, each in enumerate(first)]
+
+
+def _reduced(book: Codebook, jobs: Sequence[Job], large: int, threads: int) -> list[Job | Message]:
     result: list[Job | Message] = list(jobs)
     shapes = _shapes(jobs, large)
     for scan in dict.fromkeys(shape.scan for shape in shapes.values()):
@@ -109,7 +131,7 @@ def _reduce(
     scan.run(threads)
     for i, shape in shapes.items():
         output = replace(shape.job.output, columns=tuple(columns[i]))
-        result[i] = _rest(shape, output, wanted[shape.sums].message())
+        result[i] = _rest(shape, output, wanted[shape.sums])
     return result
 
 
@@ -133,12 +155,12 @@ def _split(shape: Shape, column: Column, summed: Summed) -> Column:
     return replace(column, factors=(Stored(shape.middle, name), *rest))
 
 
-def _rest(shape: Shape, output: Output, message: Message) -> Job | Message:
+def _rest(shape: Shape, output: Output, summed: Summed) -> Job | Message:
     """The contraction that is left, or its result if nothing is."""
     due = tuple(p for p in output.where if not _is_applied(shape, p))
     if not shape.left and not due and set(shape.onto) == set(output.keep):
-        return message.renamed(output.keep, output.columns)
-    legs = {shape.middle: Leg(message, {a: a for a in shape.onto}), **shape.left}
+        return summed.message.renamed(output.keep, output.columns)
+    legs = {shape.middle: summed.leg, **shape.left}
     leg_of = {i: i for i in legs} | {
         i: at for i, at in shape.job.leg_of.items() if at in legs and at != shape.middle
     }
@@ -159,9 +181,11 @@ def _shapes(jobs: Sequence[Job], large: int) -> dict[int, Shape]:
         middle = centre(job.legs)
         assert middle is not None
         if job.legs[middle].rows >= large and not _only_counts(job):
-            within = _enclosing(job, middle)
-            axes += [] if within is None else [within]
-            found[i] = _direct(job, middle)
+            shape = _direct(job, middle)
+            if not shape.is_idle:
+                within = _enclosing(job, middle)
+                axes += [] if within is None else [within]
+                found[i] = shape
     for i, shape in found.items():
         # Worth a detour over the sums by a whole separator if another output takes it too.
         within = _enclosing(shape.job, shape.middle)
@@ -205,7 +229,13 @@ def _enclosing(job: Job, middle: int) -> tuple[str, ...] | None:
 
 
 def _within(job: Job, middle: int, space: tuple[str, ...]) -> Shape | None:
-    """Sum by a separator; the messages inside of it are left for afterwards."""
+    """Sum by a separator; the messages inside of it are left for afterwards. That is of use only if
+    there are then far fewer rows.
+    """
+    leg = job.legs[middle]
+    leg.ids(leg.table.book.space(space))
+    if leg.table.book.space(space).size * FEWER > leg.rows:
+        return None
     outside = [
         at for at in job.legs if at != middle and not set(_separator(job, middle, at)) <= set(space)
     ]

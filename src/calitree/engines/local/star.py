@@ -20,6 +20,7 @@ from calitree.engines.local.codebook import Codebook
 from calitree.engines.local.dictionary import Codes
 from calitree.engines.local.legs import Leg, centre, shared, true
 from calitree.engines.local.numbering import is_small, number, number_any, pieces
+from calitree.engines.local.spaces import Space
 from calitree.engines.local.tables import Message
 from calitree.engines.local.values import Value
 from calitree.evaluate import evaluate
@@ -48,9 +49,7 @@ class Star:
         self.codes: list[Codes] = []
         self.length = 0
         self._begin(middle)
-        for at in legs:
-            if at != middle:
-                self._join(middle, at)
+        self._join(middle)
         for predicate in output.where:
             if not any(leg.holds(predicate) for leg in legs.values()):
                 columns = {
@@ -80,31 +79,41 @@ class Star:
         chosen = self.rows[middle]
         self.length = self.legs[middle].rows if chosen is None else len(chosen)
 
-    def _join(self, middle: int, at: int) -> None:
-        """Each row of the middle with those of a leg that have its id."""
-        leg = self.legs[at]
-        space = self.book.space(shared({middle: self.legs[middle], at: leg}, at))
-        here = self.legs[middle].ids(space)
-        chosen = self.rows[middle]
-        here = here if chosen is None else here[chosen]
-        there, mask = leg.ids(space), self._passing(at)
-        if mask is not None:
-            there = np.where(mask, there, np.int32(0))
-        counts = np.bincount(there, minlength=space.size)
-        counts[0] = 0
-        if counts.max(initial=0) <= 1:
-            places = np.full(space.size, -1)
-            met = np.flatnonzero(there)
-            places[there[met]] = met
-            theirs = places[here]
-            if theirs.min(initial=0) < 0:
-                ours = np.flatnonzero(theirs >= 0)
-                self._keep(ours)
-                theirs = theirs[ours]
-        else:
-            ours, theirs = _matches(here, there, counts)
+    def _join(self, middle: int) -> None:
+        """Each row of the middle with those of the other legs that have its ids."""
+        several: list[tuple[int, Space]] = []
+        met: dict[int, Array] = {}
+        for at, leg in self.legs.items():
+            if at == middle:
+                continue
+            space = self.book.space(shared({middle: self.legs[middle], at: leg}, at))
+            here = self._ids(middle, space)
+            places = leg.places(space, [p for p in self.output.where if leg.holds(p)])
+            if places is None:
+                several.append((at, space))
+            else:
+                met[at] = places[here]
+        if any(not found.all() for found in met.values()):
+            everywhere = np.flatnonzero(np.logical_and.reduce(list(met.values())))
+            self._keep(everywhere)
+            met = {at: found[everywhere] for at, found in met.items()}
+        self.rows |= {at: found.astype(np.intp) - 1 for at, found in met.items()}
+        for at, space in several:
+            ours, theirs = _matches(
+                self._ids(middle, space), self._ids_passing(at, space), space.size
+            )
             self._keep(ours)
-        self.rows[at] = theirs
+            self.rows[at] = theirs
+
+    def _ids(self, at: int, space: Space) -> Codes:
+        """The ids of a leg in the joined rows."""
+        ids, rows = self.legs[at].ids(space), self.rows[at]
+        return ids if rows is None else ids[rows]
+
+    def _ids_passing(self, at: int, space: Space) -> Codes:
+        """The ids of a leg's rows, 0 where a row does not pass."""
+        ids, mask = self.legs[at].ids(space), self._passing(at)
+        return ids if mask is None else np.where(mask, ids, np.int32(0))
 
     def _keep(self, chosen: Array) -> None:
         """Keep these joined rows."""
@@ -158,8 +167,10 @@ class Star:
         return [constant(each, self.length) for each in semiring.one] if result is None else result
 
 
-def _matches(here: Codes, there: Codes, counts: Array) -> tuple[Array, Array]:
+def _matches(here: Codes, there: Codes, size: int) -> tuple[Array, Array]:
     """All pairs of rows with the same id: on this side, and on that."""
+    counts = np.bincount(there, minlength=size)
+    counts[0] = 0
     each = counts[here]
     met = np.flatnonzero(there)
     order = met[np.argsort(there[met], kind="stable")]

@@ -17,6 +17,7 @@ import numpy as np
 from calitree.engines import Factor, Stored, stored_parts
 from calitree.engines.local import values as v
 from calitree.engines.local.groups import Grouping
+from calitree.engines.local.legs import Leg
 from calitree.engines.local.polynomial import is_polynomial, multiplied
 from calitree.engines.local.program import Program, Register
 from calitree.engines.local.star import constant, times
@@ -259,6 +260,12 @@ class Summed:
 
     # -- the outcome -----------------------------------------------------------------------------
 
+    @cached_property
+    def leg(self) -> Leg:
+        """The sums as a table that can be joined; one, for all who take these sums."""
+        return Leg(self.message, {name: name for name in self.onto})
+
+    @cached_property
     def message(self) -> Message:
         """The groups that have a row, with their sums."""
         assert self._grouping is not None
