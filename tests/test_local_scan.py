@@ -210,3 +210,17 @@ def test_what_meets_nothing_does_not_count_even_if_it_is_not_a_number() -> None:
         {"g": 1, "s": 1.0, "c": 2.0, "p": 6.0, "a": 1.0},
         {"g": 2, "s": 2.0, "c": 2.0, "p": 12.0, "a": 2.0},
     ]
+
+
+def test_what_is_left_of_several_outputs_is_reduced_apart() -> None:
+    """Sums of their own stand for the table in each of them, though under the same number."""
+    wide = ct.JoinGraph(LocalEngine(large=0))
+    wide.add_relation("r0", {"a": [0, 1], "b": [2, 2], "c": [1, 0]})
+    wide.add_relation("r1", {"a": [0, 1, 1], "d": ["x", "x", "y"]})
+    wide.add_relation("r2", {"a": [1, 1]})
+    wide.add_relation("r3", {"b": [2, 1]})
+    wide.add_relation("r4", {"c": [0], "f": [1.5]})
+    for name, key in (("r1", "a"), ("r2", "a"), ("r3", "b"), ("r4", "c")):
+        wide.add_join("r0", name, on=key)
+    found = wide.calibrate({"s": "sum(r4.f)"}, group_by=["r1.d"]).query(group_by=["r1.d"]).rows()
+    assert sorted(found, key=str) == [{"r1.d": "x", "s": 3.0}, {"r1.d": "y", "s": 3.0}]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -15,12 +14,29 @@ from calitree.errors import EngineError
 from calitree.files import Partition, partitions, schema_of_files
 
 
-class _Part(NamedTuple):
-    """Some row groups of one file, of about the same size as the others."""
+class Split(NamedTuple):
+    """Some row groups of one file: what one thread, or one task, reads at a time."""
 
     file: str
-    groups: list[int]
+    groups: tuple[int, ...]
+    rows: int
     partition: Partition
+
+
+def read_split(split: Split, types: Mapping[str, pa.DataType]) -> pa.Table:
+    """Some columns of a split, as these types."""
+    with parquet.ParquetFile(split.file) as file:
+        there = [label for label in types if label in file.schema_arrow.names]
+        found = file.read_row_groups(list(split.groups), columns=there, use_threads=False)
+    columns = {
+        label: found.column(label).cast(dtype)
+        if label in there
+        else pa.chunked_array([pa.repeat(split.partition[label], split.rows)], dtype)
+        for label, dtype in types.items()
+    }
+    if not columns:
+        return pa.table({"": pa.nulls(split.rows)}).select([])
+    return pa.table(columns)
 
 
 class ParquetColumns:
@@ -33,20 +49,19 @@ class ParquetColumns:
     def __init__(self, name: str, files: list[str], threads: int) -> None:
         self.name, self.threads = name, threads
         self.schema = schema_of_files(name, files)
-        self.rows = 0
-        self._parts: list[_Part] = []
+        self.rows = self.decoded_bytes = 0
+        self._groups: list[Split] = []
         self._stamps = {file: _stamp(file) for file in files}
         nullable: set[str] = set()
         for file, partition in zip(files, partitions(files), strict=True):
             footer = parquet.read_metadata(file)
-            self.rows += footer.num_rows
             nullable |= set(_perhaps_null(footer, self.schema.names))
             nullable |= {label for label, value in partition.items() if not value.is_valid}
-            groups = list(range(footer.num_row_groups))
-            cuts = max(1, min(threads, len(groups)))
-            bounds = [len(groups) * i // cuts for i in range(cuts + 1)]
-            for start, stop in pairwise(bounds):
-                self._parts.append(_Part(file, groups[start:stop], partition))
+            for number in range(footer.num_row_groups):
+                group = footer.row_group(number)
+                self.rows += group.num_rows
+                self.decoded_bytes += group.total_byte_size
+                self._groups.append(Split(file, (number,), group.num_rows, partition))
         self.null_free = frozenset(self.schema.names) - nullable
 
     @property
@@ -54,28 +69,35 @@ class ParquetColumns:
         """Nothing is held."""
         return 0
 
-    def column(self, label: str) -> pa.ChunkedArray:
-        """One column of all files; several threads read row groups of it."""
+    def splits(self, rows: int) -> list[Split]:
+        """All row groups, in order; neighbours together as long as they have so many rows or less."""
+        found: list[Split] = []
+        for each in self._groups:
+            last = found[-1] if found else None
+            if last is not None and last.file == each.file and last.rows + each.rows <= rows:
+                groups = (*last.groups, *each.groups)
+                found[-1] = last._replace(groups=groups, rows=last.rows + each.rows)
+            else:
+                found.append(each)
+        return found
+
+    def check(self) -> None:
+        """An error if a file is not as it was."""
         for file, stamp in self._stamps.items():
             if _stamp(file) != stamp:
                 raise EngineError(
                     f"{self.name}: {file} has changed since it was added. Add it to a new graph."
                 )
+
+    def column(self, label: str) -> pa.ChunkedArray:
+        """One column of all files; several threads read row groups of it."""
+        self.check()
         dtype = self.schema.field(label).type
-
-        def read(part: _Part) -> pa.ChunkedArray:
-            with parquet.ParquetFile(part.file) as file:
-                if label not in file.schema_arrow.names:
-                    rows = file.metadata.num_rows if part.groups and part.groups[0] == 0 else 0
-                    return pa.chunked_array([pa.repeat(part.partition[label], rows)], dtype)
-                if not part.groups:
-                    return pa.chunked_array([], dtype)
-                found = file.read_row_groups(part.groups, columns=[label], use_threads=False)
-                return found.column(label).cast(dtype)
-
         with ThreadPoolExecutor(self.threads) as pool:
-            found = list(pool.map(read, self._parts))
-        return pa.chunked_array([chunk for each in found for chunk in each.chunks], dtype)
+            splits = self.splits(-(-self.rows // self.threads))
+            found = list(pool.map(lambda split: read_split(split, {label: dtype}), splits))
+        chunks = [chunk for each in found for chunk in each.column(label).chunks]
+        return pa.chunked_array(chunks, dtype)
 
     def table(self) -> pa.Table:
         """Everything."""

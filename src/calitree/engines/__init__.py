@@ -153,7 +153,7 @@ class Engine(Protocol):
         """The whole table in this process; sums of decimals come back as decimals."""
 
 
-NAMES = ("local", "spark", "reference")
+NAMES = ("local", "hybrid", "spark", "reference")
 
 
 def engine_of(engine: Any) -> Engine:
@@ -163,6 +163,10 @@ def engine_of(engine: Any) -> Engine:
             from calitree.engines.local import LocalEngine
 
             return LocalEngine()
+        if engine == "hybrid":
+            from calitree.engines.hybrid import HybridEngine
+
+            return HybridEngine()
         if engine == "reference":
             from calitree.engines.reference import ReferenceEngine
 

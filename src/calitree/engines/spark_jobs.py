@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -79,6 +80,17 @@ def explained(what: str) -> Iterator[None]:
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j", "grpc"):
             raise
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        reason = lines[0] if lines else type(error).__name__
+        reason = _reason(str(error)) or type(error).__name__
         raise EngineError(f"Spark could not {what}: {reason}") from error
+
+
+def _reason(text: str) -> str:
+    """The line that says why: the first, or of an error in a task the last of Python's own."""
+    raised = text.rpartition("Traceback (most recent call last):")[2]
+    if raised != text:
+        python = raised.partition("\tat ")[0]
+        found = re.findall(r"^[\w.]+: .+", python, re.MULTILINE)
+        if found:
+            reason: str = found[-1]
+            return reason.removeprefix("calitree.errors.").strip()
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")

@@ -19,9 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
-
-import numpy as np
 
 from calitree.engines import Column, Factor, Output, Stored
 from calitree.engines.local.codebook import Codebook
@@ -30,9 +27,6 @@ from calitree.engines.local.scan import Scan
 from calitree.engines.local.summed import Summed
 from calitree.engines.local.tables import Message
 from calitree.expressions import Expression
-
-Array = np.ndarray[Any, Any]
-
 
 FEWER = 2
 """How many times as many rows as sums there must be for a detour over the sums."""
@@ -74,10 +68,11 @@ class Shape:
         """The predicates that a leg applies to its own rows."""
         return tuple(p for p in self.job.output.where if self.job.legs[at].holds(p))
 
-    @property
-    def scan(self) -> tuple[Leg, tuple[Expression, ...]]:
-        """Shapes with the same are computed in one pass."""
-        return self.job.legs[self.middle], self.where
+    def goes_with(self, other: Shape) -> bool:
+        """Whether one pass can compute both."""
+        ours, theirs = self.job.legs, other.job.legs
+        same = all(ours[at] is theirs[at] for at in ours.keys() & theirs.keys())
+        return same and self.middle == other.middle and self.where == other.where
 
     @property
     def sums(self) -> tuple[object, ...]:
@@ -102,11 +97,22 @@ def reduce_jobs(
 
 def _reduced(book: Codebook, jobs: Sequence[Job], large: int, threads: int) -> list[Job | Message]:
     result: list[Job | Message] = list(jobs)
-    shapes = _shapes(jobs, large)
-    for scan in dict.fromkeys(shape.scan for shape in shapes.values()):
-        together = {i: shape for i, shape in shapes.items() if shape.scan == scan}
+    for together in _passes(_shapes(jobs, large)):
         result = _reduce(book, together, result, threads)
     return result
+
+
+def _passes(shapes: Mapping[int, Shape]) -> list[dict[int, Shape]]:
+    """Which shapes are computed in one pass: over the same rows, among the same legs."""
+    passes: list[dict[int, Shape]] = []
+    for i, shape in shapes.items():
+        for each in passes:
+            if all(shape.goes_with(other) for other in each.values()):
+                each[i] = shape
+                break
+        else:
+            passes.append({i: shape})
+    return passes
 
 
 def _reduce(
