@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from benchmarks import growth, latency, star, triangle
+from benchmarks import growth, latency, spark_star, star, triangle
 from benchmarks.frame import Benchmark
 
 BENCHMARKS: dict[str, Benchmark] = {
-    each.name: each
-    for each in (star.BENCHMARK, latency.BENCHMARK, growth.BENCHMARK, triangle.BENCHMARK)
+    each.BENCHMARK.name: each.BENCHMARK for each in (star, latency, growth, triangle, spark_star)
 }
