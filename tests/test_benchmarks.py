@@ -255,7 +255,14 @@ def test_a_wrong_number_is_refused(capsys: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "lines"), [("star", 13), ("latency", 24), ("growth", 18), ("triangle", 12)]
+    ("name", "lines"),
+    [
+        ("star", 13),
+        ("latency", 24),
+        ("growth", 18),
+        ("triangle", 12),
+        pytest.param("spark_star", 17, marks=[pytest.mark.spark, pytest.mark.slow]),
+    ],
 )
 def test_a_small_run_agrees_and_writes_its_file(name: str, lines: int, tmp_path: Path) -> None:
     path = tmp_path / "result.json"
