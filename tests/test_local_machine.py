@@ -33,10 +33,6 @@ class Data:
         self.long = rng.integers(-(2**40), 2**40, rows)
         self.other = rng.integers(-1000, 1000, rows)
         self.double, self.second = rng.normal(size=rows), rng.normal(size=rows)
-        self.int = rng.integers(-(2**31), 2**31, rows).astype(np.int32)
-        self.short = rng.integers(-(2**15), 2**15, rows).astype(np.int16)
-        self.byte = rng.integers(-128, 128, rows).astype(np.int8)
-        self.single = rng.normal(size=rows).astype(np.float32)
         self.flag = rng.random(rows) < 0.5
         self.ids = rng.integers(0, 7, rows).astype(np.int32)
         self.more = rng.integers(0, 3, rows).astype(np.int32)
@@ -70,12 +66,8 @@ Write = Callable[[Program, Data], Register]
 LONG, SMALL = 2**40, 1000
 INSTRUCTIONS: dict[str, tuple[Write, Callable[[Data], Array]]] = {
     "load int64": (lambda p, d: p.load(d.long), lambda d: d.long),
-    "load int32": (lambda p, d: p.load(d.int), lambda d: d.int),
-    "load int16": (lambda p, d: p.load(d.short), lambda d: d.short),
-    "load int8": (lambda p, d: p.load(d.byte), lambda d: d.byte),
     "load bool": (lambda p, d: p.load(d.flag), lambda d: d.flag),
     "load double": (lambda p, d: p.load(d.double), lambda d: d.double),
-    "load single": (lambda p, d: p.load(d.single), lambda d: d.single),
     "gather int64": (lambda p, d: p.gather(d.whole_by_id, p.index(d.ids)), lambda d: d.whole_by_id[d.ids]),
     "gather double": (lambda p, d: p.gather(d.real_by_id, p.index(d.ids)), lambda d: d.real_by_id[d.ids]),
     "zero": (lambda p, d: p.gather(d.real_by_id, p.zero()), lambda d: np.full(d.rows, d.real_by_id[0])),

@@ -15,8 +15,7 @@ Instruction = tuple[int, int, int, int, int, int]
 """Operation, out, left, right, address, extra."""
 
 _READS_NOTHING = {
-    *(m.INDEX, m.ZERO, m.MAP, m.COMBINE, m.GATHER, m.FILL),
-    *(m.LOAD_8, m.LOAD_INT_4, m.LOAD_INT_2, m.LOAD_INT_1, m.LOAD_FLOAT_4),
+    *(m.INDEX, m.ZERO, m.MAP, m.COMBINE, m.GATHER, m.FILL, m.LOAD_8, m.LOAD_1),
 }
 _READS_TWO = {
     *(m.MULTIPLY_INT, m.MULTIPLY_FLOAT, m.MULTIPLY_CHECKED, m.KEEP),

@@ -39,10 +39,7 @@ WIDTH = 6
     GATHER,  # out = the address's values of `extra` bytes, at index[left]
     GATHER_MULTIPLY,  # out = right * the address's integers of `extra` bytes, at index[left]
     LOAD_8,  # out = the address's 8-byte values, of the block's rows
-    LOAD_INT_4,
-    LOAD_INT_2,
-    LOAD_INT_1,
-    LOAD_FLOAT_4,
+    LOAD_1,  # the same for 1-byte integers
     FILL,  # out = extra in every lane
     TO_FLOAT,  # out = left / the double at the address
     MULTIPLY_INT,
@@ -65,7 +62,7 @@ WIDTH = 6
     SCATTER_MIN_FLOAT,
     SCATTER_MAX_FLOAT,
     SCATTER_ANY,  # accumulator[index[right]] = 1 where left is not zero
-) = range(33)
+) = range(30)
 
 
 def _as_pointer(typing: Any, address: Any) -> Any:
@@ -173,26 +170,11 @@ def run(
                         a[j] = values[here[j]]
                 else:
                     place[out] = address + 8 * first
-            elif op == LOAD_INT_4:
-                small = carray(_pointer(address), ENDLESS, np.int32)
-                a = _words(place[out])
-                for j in range(n):
-                    a[j] = small[here[j] if chosen else np.uint32(first + j)]
-            elif op == LOAD_INT_2:
-                pair = carray(_pointer(address), ENDLESS, np.int16)
-                a = _words(place[out])
-                for j in range(n):
-                    a[j] = pair[here[j] if chosen else np.uint32(first + j)]
-            elif op == LOAD_INT_1:
+            elif op == LOAD_1:
                 bytes_ = carray(_pointer(address), ENDLESS, np.int8)
                 a = _words(place[out])
                 for j in range(n):
                     a[j] = bytes_[here[j] if chosen else np.uint32(first + j)]
-            elif op == LOAD_FLOAT_4:
-                single = carray(_pointer(address), ENDLESS, np.float32)
-                f = _reals(place[out])
-                for j in range(n):
-                    f[j] = single[here[j] if chosen else np.uint32(first + j)]
             elif op == FILL:
                 a = _words(place[out])
                 for j in range(n):

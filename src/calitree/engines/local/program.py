@@ -27,11 +27,7 @@ ALL = np.empty(0, np.uint32)
 LOADS = {
     np.dtype(np.int64): m.LOAD_8,
     np.dtype(np.float64): m.LOAD_8,
-    np.dtype(np.int32): m.LOAD_INT_4,
-    np.dtype(np.int16): m.LOAD_INT_2,
-    np.dtype(np.int8): m.LOAD_INT_1,
-    np.dtype(bool): m.LOAD_INT_1,
-    np.dtype(np.float32): m.LOAD_FLOAT_4,
+    np.dtype(bool): m.LOAD_1,
 }
 LIMIT = 2**63
 UNITS = 10.0 ** np.arange(309)  # as far as doubles go
