@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calitree.engines.local.generic_join import GenericJoin, generic_join, variable_order
+from calitree.engines.local.generic_join import GenericJoin, variable_order
 from calitree.engines.local.trie import Codes, Tries, trie
 from calitree.errors import EngineError
 from scale import examples
 
 Relation = Mapping[str, Codes]
 
-module = sys.modules[generic_join.__module__]
+module = sys.modules[GenericJoin.__module__]
 
 
 def codes(*values: int) -> Codes:
@@ -45,7 +45,7 @@ def by_definition(relations: Sequence[Relation]) -> Counter[tuple[int, ...]]:
 
 
 def joined(relations: Sequence[Relation | Tries], threads: int = 1) -> Counter[tuple[int, ...]]:
-    found = generic_join(relations, threads=threads)
+    found = GenericJoin(relations).rows(threads)
     assert len(found) == len(relations)
     assert all(each.dtype == np.int32 and each.flags.c_contiguous for each in found)
     return Counter(zip(*(each.tolist() for each in found), strict=True))
@@ -83,9 +83,9 @@ def test_threads_and_small_blocks_change_nothing(relations: list[Relation], thre
         patch.setattr(module, "WORK", 0)
         patch.setattr(module, "BLOCK", 1)
         patch.setattr(module, "LARGEST_BLOCK", 3)
-        rows = generic_join(relations, threads=threads)
+        rows = GenericJoin(relations).rows(threads)
         assert GenericJoin(relations).count(threads) == len(rows[0])
-    for ours, alone in zip(rows, generic_join(relations, threads=1), strict=True):
+    for ours, alone in zip(rows, GenericJoin(relations).rows(1), strict=True):
         assert np.array_equal(ours, alone), "the order of the rows is the same too"
 
 
@@ -117,7 +117,7 @@ def test_duckdb_finds_the_same(shape: str, values: int, monkeypatch: pytest.Monk
     rng = np.random.default_rng([len(shape), values])
     sizes = {8: (20, 30), 40: (100, 400), 2000: (300, 3000)}[values]
     relations = [skewed(names, int(rng.integers(*sizes)), values, rng) for names in SHAPES[shape]]
-    rows = generic_join(relations)
+    rows = GenericJoin(relations).rows()
     assert len(rows[0]) == GenericJoin(relations).count()
     with duckdb.connect() as connection:
         holders: dict[str, list[str]] = {}
@@ -144,7 +144,7 @@ def test_of_the_unbalanced_triangle_only_the_result_is_made() -> None:
     ones, many = np.ones(10_000, np.int32), np.arange(1, 10_001, dtype=np.int32)
     left, right = (many - 1) // 100 + 1, (many - 1) % 100 + 1
     relations = [{"a": ones, "b": many}, {"b": left, "c": right}, {"a": ones, "c": many}]
-    rows = generic_join(relations)
+    rows = GenericJoin(relations).rows()
     assert np.array_equal(np.sort(rows[1]), many - 1)
     assert np.array_equal(many[rows[0]], left[rows[1]])
     assert np.array_equal(many[rows[2]], right[rows[1]])
@@ -173,11 +173,11 @@ def test_more_rows_than_32_bits_are_counted() -> None:
     assert GenericJoin([same] * 3).count() == 8_000_000_000
 
 
-@pytest.mark.parametrize("join", [generic_join, lambda relations: GenericJoin(relations).count()])
+@pytest.mark.parametrize("join", [GenericJoin.rows, GenericJoin.count])
 def test_more_rows_than_64_bits_are_refused(join: Any) -> None:
     same = {"a": np.ones(6000, np.int32)}
     with pytest.raises(EngineError, match="more than 4,611,686,018,427,387,904 rows"):
-        join([same] * 5)
+        join(GenericJoin([same] * 5))
 
 
 def test_who_keeps_the_tries_sorts_once(monkeypatch: pytest.MonkeyPatch) -> None:

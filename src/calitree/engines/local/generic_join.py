@@ -7,7 +7,7 @@ it and S has too, then C. Each step costs as much as the smallest of the sets th
 keeps all steps together within that bound.
 
     edges = Tries({"a": a, "b": b}), Tries({"b": b, "c": c}), Tries({"a": a, "c": c})
-    rows = generic_join(edges)      # rows[0][i], rows[1][i] and rows[2][i] are a triangle
+    rows = GenericJoin(edges).rows()      # rows[0][i], rows[1][i] and rows[2][i] are a triangle
 
 A code is a value that all relations share, and 0 is NULL, which equals nothing. Rows that are the
 same join each for itself.
@@ -218,15 +218,10 @@ def _own(array: Longs) -> Longs:
     return padded[8:-8].reshape(array.shape)
 
 
-def generic_join(relations: Relations, *, threads: int = 2) -> list[Codes]:
-    """The inner join on all attributes that relations share: for each relation the positions of its
-    rows, one a joined row.
-    """
-    return GenericJoin(relations).rows(threads)
-
-
 class GenericJoin:
-    """A join that is ready to be walked. Of relations given as `Tries` what was sorted is kept."""
+    """The inner join on all attributes that relations share, ready to be walked. Of relations given
+    as `Tries` what was sorted is kept.
+    """
 
     def __init__(self, relations: Relations) -> None:
         given = [each if isinstance(each, Tries) else Tries(each) for each in relations]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -18,7 +18,15 @@ from calitree.engines import Factor, Stored, stored_parts
 from calitree.engines.local import values as v
 from calitree.engines.local.groups import Grouping
 from calitree.engines.local.legs import Leg
-from calitree.engines.local.polynomial import is_polynomial, multiplied
+from calitree.engines.local.products import (
+    Part,
+    bound_of,
+    is_polynomial,
+    loaded,
+    polynomials,
+    product_of,
+    words,
+)
 from calitree.engines.local.program import Program, Register
 from calitree.engines.local.star import constant, times
 from calitree.engines.local.tables import Message
@@ -141,19 +149,19 @@ class Summed:
     ) -> Result:
         """Σ of a product of numbers."""
         by_axis = self._by_axis(pressed)
-        loaded = [self.scan.leg.factor(factor, SUM_PRODUCT)[0] for factor in own]
-        values = [*by_axis.values(), *loaded]
+        lifts = [self.scan.leg.factor(factor, SUM_PRODUCT)[0] for factor in own]
+        values = [*by_axis.values(), *lifts]
         whole = all(value.is_integer for value in values)
         integers = [value for value in values if value.is_integer]
         if prod(value.bound for value in integers) * program.length >= v.LIMIT:
             for value in integers:
                 value.tighten()
         registers = [
-            program.gather(value.data, program.index(self.scan.ids(axis)), _bound(value))
+            program.gather(value.data, program.index(self.scan.ids(axis)), bound_of(value))
             for axis, value in by_axis.items()
         ]
-        registers += [program.load(value.data, _bound(value)) for value in loaded]
-        product = _multiplied(program, registers, [value.scale for value in values])
+        registers += [program.load(value.data, bound_of(value)) for value in lifts]
+        product = product_of(program, registers, [value.scale for value in values])
         if self.masks and not all(value.is_finite for value in values):
             product = program.keep(product, there.value)  # zero times NaN is NaN
         exact = all(value.exact for value in values) and not (whole and product.real)
@@ -201,15 +209,15 @@ class Summed:
         if len(factors) == 1:
             (parts,) = factors
         elif is_polynomial(semiring) and all(part.is_plain for each in factors for part in each):
-            parts = _polynomials(program, semiring, factors)
+            parts = polynomials(program, semiring, factors)
         else:
-            parts = [_loaded(program, value) for value in self._materialised(spec)]
+            parts = [loaded(program, value) for value in self._materialised(spec)]
         pairs = zip(semiring.plus, parts, strict=True)
         return [self._plus(program, plus, part, there) for plus, part in pairs]
 
     def _own(self, program: Program, factor: Factor, semiring: Semiring) -> list[Part]:
         """A factor that the table itself has."""
-        return [_loaded(program, value) for value in self.scan.leg.factor(factor, semiring)]
+        return [loaded(program, value) for value in self.scan.leg.factor(factor, semiring)]
 
     def _pressed(self, program: Program, at: int, factor: Factor, semiring: Semiring) -> list[Part]:
         """A factor that a message has."""
@@ -218,8 +226,8 @@ class Summed:
         for value in self._arriving(at, factor, semiring):
             mask = None
             if value.valid is not None:
-                mask = program.gather(_words(value.valid), index, 1)
-            data = program.gather(_words(value.data), index, _bound(value))
+                mask = program.gather(words(value.valid), index, 1)
+            data = program.gather(words(value.data), index, bound_of(value))
             found.append(Part(data, mask, value))
         return found
 
@@ -278,19 +286,6 @@ class Summed:
         return Message(self.scan.book, codes, values, len(present), {})
 
 
-class Part(NamedTuple):
-    """A component of a factor in a program: its value, where it is not NULL, and what it is like."""
-
-    register: Register
-    mask: Register | None
-    like: Value
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether arithmetic on it needs no care."""
-        return self.mask is None and not self.like.scale and self.like.labels is None
-
-
 class _Lazy:
     """A register that is only written if something uses it."""
 
@@ -300,56 +295,3 @@ class _Lazy:
     @cached_property
     def value(self) -> Register:
         return self._make()
-
-
-def _bound(value: Value) -> int:
-    return value.bound if value.is_integer else 1
-
-
-def _words(data: Array) -> Array:
-    """With 8 bytes an entry, as `gather` reads."""
-    return data.astype(np.int64) if data.dtype == bool else data
-
-
-def _loaded(program: Program, value: Value) -> Part:
-    mask = None if value.valid is None else program.load(value.valid, 1)
-    return Part(program.load(value.data, _bound(value)), mask, value)
-
-
-def _multiplied(program: Program, registers: Sequence[Register], scales: Sequence[int]) -> Register:
-    """The product of numbers: of the integers first, unless together they may not fit."""
-    whole = [(r, scale) for r, scale in zip(registers, scales, strict=True) if not r.real]
-    others = [register for register in registers if register.real]
-    fit = prod(register.bound for register, _ in whole) < v.LIMIT
-    if not fit and (others or not program.checked):
-        others = [*(program.real(register, scale) for register, scale in whole), *others]
-    elif whole:
-        product = whole[0][0]
-        for register, _ in whole[1:]:
-            product = program.multiply(product, register)
-        if not others:
-            return product
-        others = [program.real(product, sum(scale for _, scale in whole)), *others]
-    product = others[0] if others else program.constant(1)
-    for register in others[1:]:
-        product = program.multiply(product, register)
-    return product
-
-
-def _polynomials(
-    program: Program, semiring: Semiring, factors: Sequence[Sequence[Part]]
-) -> list[Part]:
-    """⊗ by the program itself."""
-    result: list[Register] | None = None
-    for parts in factors:
-        registers = [part.register for part in parts]
-        result = multiplied(program, semiring, result, registers) if result else registers
-    if result is None:
-        result = [program.constant(int(each or 0)) for each in semiring.one]
-    values = [part.like for parts in factors for part in parts]
-    whole = all(value.is_integer for value in values)
-    exact = all(value.exact for value in values)
-    return [
-        Part(each, None, Value(np.empty(0), exact=exact and not (whole and each.real)))
-        for each in result
-    ]
