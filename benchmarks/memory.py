@@ -39,12 +39,12 @@ class Peak:
         return self.peak - self.before
 
 
-def resident_peak() -> int:
-    """The most memory that this process has had, in bytes.
+def resident_peak(process: int | str = "self") -> int:
+    """The most memory that this process (or, on Linux, another) has had, in bytes.
 
     Linux's `ru_maxrss` would do, if a new program did not inherit its parent's.
     """
-    status = Path("/proc/self/status")
+    status = Path(f"/proc/{process}/status")
     if status.exists():
         found = re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), re.MULTILINE)
         if found:

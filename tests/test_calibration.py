@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import calitree as ct
 from calitree.calibrated import WideTable
 from calitree.demo import flights_graph, read_flights
+from calitree.engines.spark import SparkEngine
 from calitree.passing import Run, Wiring
 from calitree.plan import Absorb, Plan
 from calitree.planner import stored_edges
@@ -63,7 +64,7 @@ def test_random_trees_on_spark(spark: Any) -> None:
     @settings(max_examples=examples(8), suppress_health_check=list(HealthCheck), deadline=None)
     @given(data=st.data())
     def run(data: st.DataObject) -> None:
-        check_random(spark, data)
+        check_random(SparkEngine(spark), data)
 
     run()
 

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from calitree.engines.spark import SparkEngine
 from calitree.verify import compare
 from tests.databases import Database, On
 from tests.test_differential import oracle
@@ -99,7 +100,7 @@ def test_answers(engine: str, name: str, redundant: bool) -> None:
 @pytest.mark.parametrize("redundant", [False, True])
 @pytest.mark.parametrize("name", databases())
 def test_answers_on_spark(spark: Any, name: str, redundant: bool) -> None:
-    check(spark, name, redundant, step=5)
+    check(SparkEngine(spark), name, redundant, step=5)
 
 
 def test_relations_apart_do_not_join_each_other_again() -> None:

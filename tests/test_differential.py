@@ -4,6 +4,7 @@ queries.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -15,7 +16,7 @@ from calitree.calibrated import WideTable
 from calitree.plain import attributes_of, query_sql, wide_sql
 from calitree.verify import compare
 from tests.databases import Database, databases, join_size, questions
-from tests.engines import LOCAL, engine_named
+from tests.engines import LOCAL, ON_SPARK, engine_named, spark_engine_named
 from tests.scale import examples
 
 MAX_JOIN = 20_000
@@ -81,10 +82,13 @@ def test_local(data: st.DataObject) -> None:
 
 
 @pytest.mark.spark
-def test_spark(spark: Any) -> None:
-    @settings(max_examples=examples(150), suppress_health_check=list(HealthCheck), deadline=None)
+@pytest.mark.parametrize("engine", ON_SPARK)
+def test_spark(spark: Any, tmp_path: Path, engine: str) -> None:
+    count = examples(150 if engine == "spark" else 30)
+
+    @settings(max_examples=count, suppress_health_check=list(HealthCheck), deadline=None)
     @given(data=st.data())
     def run(data: st.DataObject) -> None:
-        check(spark, data, deltas=1)
+        check(spark_engine_named(engine, spark, tmp_path), data, deltas=1)
 
     run()

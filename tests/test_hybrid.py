@@ -7,16 +7,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import calitree as ct
+from calitree.calibrated import WideTable
 from calitree.engines.hybrid import HybridEngine
 from calitree.engines.local import LocalEngine
-from calitree.engines.spark_tasks import Tasks
-from calitree.errors import EngineError
+from calitree.engines.routes import Limits
+from calitree.errors import EngineError, SchemaError
 from calitree.verify import compare
+from tests.engines import spark_frame
 from tests.sales import JOINS, database
 
 MEASURES = {
@@ -66,17 +69,15 @@ class Spying(HybridEngine):
 
     sent = 0
 
-    def _in_tasks(self, contraction: Any, relation: int) -> Any:
+    def _in_tasks(self, *arguments: Any) -> Any:
         self.sent += 1
-        return super()._in_tasks(contraction, relation)
+        return super()._in_tasks(*arguments)
 
 
 def hybrid(spark: Any, in_process: int, split: int = 1500) -> Spying:
     """Tasks that read a few row groups each."""
-    from calitree.engines.spark_jobs import Jobs
-
-    engine = Spying(spark, in_process)
-    engine._tasks = Tasks(engine.local, Jobs(), split)
+    engine = Spying(spark, in_process=in_process)
+    engine.tasks.split = split
     return engine
 
 
@@ -88,17 +89,12 @@ def test_the_same_answers_as_in_one_process(spark: Any, tmp_path: Path, nulls: b
     wide = large.calibrate(MEASURES, memory_limit=0)
     assert engine.sent == 2, "one pass for the mean that stddev needs, one for all messages"
     here = graph(tables, "local").calibrate(MEASURES)
-    for question in QUESTIONS:
-        found, expected = wide.query(**question), here.query(**question)
-        keys = len(question.get("group_by", ()))
-        assert not compare(found.arrow(), expected.arrow(), keys), question
-        assert found.exact == expected.exact
+    asked_alike(wide, here)
 
 
 def test_questions_that_need_no_large_relation_never_call_spark(spark: Any, tmp_path: Path) -> None:
     engine = hybrid(spark, in_process=100_000)
     wide = graph(files(database(3000), tmp_path), engine).calibrate(MEASURES)
-    engine._session = None
     engine.__class__ = type("Alone", (Spying,), {"session": property(lambda self: 1 / 0)})
     wide.query()
     wide.query(group_by=["city"], where="city <> 'c0'")
@@ -112,7 +108,7 @@ def test_small_files_stay_in_this_process(tmp_path: Path) -> None:
     engine = HybridEngine()
     wide = graph(files(database(2000), tmp_path), engine).calibrate(MEASURES)
     assert wide.query().rows()[0]["n"] > 0
-    assert engine._session is None
+    assert engine.spark._session is None
 
 
 def test_all_relations_on_spark(spark: Any, tmp_path: Path) -> None:
@@ -149,36 +145,182 @@ def test_only_columns_that_are_needed_are_read(spark: Any, tmp_path: Path) -> No
     engine = hybrid(spark, in_process=100_000)
     wide = graph(files(database(3000), tmp_path), engine).calibrate({"units": "sum(units)"})
     seen: list[set[str]] = []
-    tasks = engine._tasks
-    assert tasks is not None
-    work = tasks._work
+    parts = engine.tasks._parts
 
-    def spied(*arguments: Any) -> Any:
-        made = work(*arguments)
-        seen.append(set(made.types))
-        return made
+    def spied(rows: Any, scan: Any, source: Any, *others: Any) -> Any:
+        seen.append(set(source.types))
+        return parts(rows, scan, source, *others)
 
-    tasks._work = spied  # type: ignore[method-assign]
+    engine.tasks._parts = spied  # type: ignore[method-assign]
     wide.query(group_by=["city", "family"], where="sales.label = 'l3'")
     assert seen == [{"date", "store", "item", "units", "label"}]
 
 
-def test_what_it_cannot_do_is_said(spark: Any, tmp_path: Path) -> None:
-    frame = spark.range(3)
-    with pytest.raises(EngineError) as caught:
-        ct.JoinGraph(HybridEngine(spark)).add_relation("r", frame)
-    assert str(caught.value) == (
-        "r: a Spark DataFrame needs engine='spark'; the hybrid engine takes its files."
+def asked_alike(wide: ct.WideTable, here: ct.WideTable, questions: Any = None) -> None:
+    """The same answers, and as exact."""
+    for question in QUESTIONS if questions is None else questions:
+        found, expected = wide.query(**question), here.query(**question)
+        keys = len(question.get("group_by", ()))
+        assert not compare(found.arrow(), expected.arrow(), keys), question
+        assert found.exact == expected.exact, question
+
+
+def ways(wide: ct.WideTable, **question: Any) -> set[str]:
+    """How the contractions of a question were computed."""
+    return {each.how.partition(":")[0] for each in wide.query(**question).plan.measured.values()}
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+def test_frames_of_spark(spark: Any, nulls: bool) -> None:
+    """Their rows are known to Spark alone: it hands them over, or it computes."""
+    tables = database(3000, nulls)
+    frames = {name: spark_frame(spark, table) for name, table in tables.items()}
+    wide = graph(frames, HybridEngine(spark, in_process=-1)).calibrate(MEASURES, memory_limit=0)
+    here = graph(tables, "local").calibrate(MEASURES)
+    asked_alike(wide, here)
+    plan = wide.plan(group_by=["label"])
+    assert "by Spark SQL: 1 message of" in str(plan)
+    assert "a query costs less than handing over the rows" in str(plan)
+
+
+def test_many_messages_of_a_frame_in_one_pass(spark: Any) -> None:
+    tables = database(4000, nulls=True)
+    sources: dict[str, Any] = {**tables, "sales": spark_frame(spark, tables["sales"])}
+    engine = HybridEngine(spark, in_process=100_000)
+    wide = graph(sources, engine).calibrate(MEASURES)
+    assert wide.calibration is not None
+    (step,) = [each for each in wide.calibration.steps if each.bag == "sales"]
+    assert {wide.calibration.measured[send.key].how for send in step.sends} == {
+        "in Spark's tasks, on rows that Spark reads: 5 messages of 9 columns of sales in one pass "
+        "cost less than 5 queries"
+    }
+    asked_alike(wide, graph(tables, "local").calibrate(MEASURES))
+
+
+def test_messages_too_large_for_tasks_go_by_sql(spark: Any, tmp_path: Path) -> None:
+    tables = database(3000, nulls=True)
+    sources = files(tables, tmp_path)
+    engine = HybridEngine(spark, in_process=100_000, broadcast=10)
+    wide = graph(sources, engine).calibrate(MEASURES, memory_limit=0)
+    asked_alike(wide, graph(tables, "local").calibrate(MEASURES))
+    assert ways(wide, group_by=["label"]) == {"by Spark SQL"}
+    assert "are more than the 10 bytes that go with tasks" in str(wide.plan(group_by=["label"]))
+
+
+def test_results_too_large_to_come_home_stay_on_spark(spark: Any, tmp_path: Path) -> None:
+    tables = database(3000, nulls=True)
+    engine = hybrid(spark, in_process=100_000)
+    engine.tasks.limit, engine.limits = 40_000, Limits(100_000, collect=40_000)
+    wide = graph(files(tables, tmp_path), engine).calibrate({"n": "count(*)", "u": "sum(units)"})
+    here = graph(tables, "local").calibrate({"n": "count(*)", "u": "sum(units)"})
+    question: dict[str, Any] = {"group_by": ["sales.date", "sales.item", "label", "sales.store"]}
+    found = wide.query(**question)
+    with pytest.raises(EngineError, match=r"This has 2,\d{3} rows, .* Take it with \.spark\(\)"):
+        found.arrow()
+    assert len(found) == len(here.query(**question))
+    assert not compare(found.spark().toArrow(), here.query(**question).arrow(), 4)
+    asked_alike(wide, here, [{}, {"group_by": ["city"]}])
+
+
+def test_messages_too_large_to_come_home_serve_from_spark(spark: Any, tmp_path: Path) -> None:
+    tables = database(3000, nulls=True)
+    engine = hybrid(spark, in_process=100_000)
+    engine.tasks.limit, engine.limits = 3_000, Limits(100_000, collect=3_000)
+    wide = graph(files(tables, tmp_path), engine).calibrate({"n": "count(*)", "u": "sum(units)"})
+    here = graph(tables, "local").calibrate({"n": "count(*)", "u": "sum(units)"})
+    assert "rows has stayed on Spark" in str(wide.plan(group_by=["guests"]))
+    for question in QUESTIONS[:2]:
+        found = wide.query(**{**question, "measures": ["n", "u"]})
+        keys = len(question.get("group_by", ()))
+        assert not compare(found.spark().toArrow(), here.query(**question).arrow(), keys)
+
+
+def test_parts_summed_by_other_tasks(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from calitree.engines import spark_tasks
+
+    monkeypatch.setattr(spark_tasks, "DIRECT", 1)
+    tables = database(3000, nulls=True)
+    engine = hybrid(spark, in_process=100_000, split=700)
+    wide = graph(files(tables, tmp_path), engine).calibrate(MEASURES)
+    asked_alike(wide, graph(tables, "local").calibrate(MEASURES))
+
+
+def test_relations_that_share_a_bag(spark: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    tables = {
+        name: pa.table({column: rng.integers(0, 9, 60) for column in pair})
+        for name, pair in {"R": "ab", "S": "bc", "T": "ca"}.items()
+    }
+
+    def triangle(sources: Mapping[str, Any], engine: Any) -> ct.WideTable:
+        made = ct.JoinGraph(engine)
+        for name, source in sources.items():
+            made.add_relation(name, source)
+        for left, right, on in (("R", "S", "b"), ("S", "T", "c"), ("R", "T", "a")):
+            made.add_join(left, right, on=on)
+        return made.calibrate()
+
+    wide = triangle(files(tables, tmp_path), HybridEngine(spark, in_process=-1))
+    here = triangle(tables, "local")
+    asked_alike(wide, here, [{}, {"group_by": ["R.a"]}, {"where": "R.a > S.b"}])
+    assert "share a bag, and not all of them fit here" in str(wide.plan())
+
+
+def test_a_table_of_the_catalogue(spark: Any) -> None:
+    spark.range(20).selectExpr("id AS k", "id % 3 AS g").createOrReplaceTempView("some_dimension")
+    made = ct.JoinGraph(HybridEngine(spark))
+    made.add_relation("d", "some_dimension")
+    made.add_relation("f", {"k": [1, 1, 2, 99], "x": [1, 2, 3, 4]})
+    made.add_join("d", "f", on="k")
+    wide = made.calibrate({"x": "sum(x)"})
+    assert sorted(wide.query(group_by=["g"]).rows(), key=str) == [
+        {"g": 1, "x": 3},
+        {"g": 2, "x": 3},
+    ]
+    assert ways(wide, group_by=["g"]) == {"here"}, "it is small, so it has come home"
+    with pytest.raises(SchemaError, match="neither a file nor a Spark table called 'no_such'"):
+        made.add_relation("n", "no_such")
+
+
+def test_verify_asks_spark_where_tables_are_there(spark: Any, tmp_path: Path) -> None:
+    engine = hybrid(spark, in_process=100_000)
+    wide = graph(files(database(5000), tmp_path), engine).calibrate({"n": "count(*)"})
+    assert wide.verify()
+    assert engine.is_on_spark(each.table for each in wide.schema.relations.values())
+
+
+def test_a_filter_that_leaves_few_row_groups_needs_no_spark(tmp_path: Path) -> None:
+    tables = database(5000, nulls=True)
+    tables["sales"] = tables["sales"].sort_by("date")
+    made = graph(files(tables, tmp_path, rows=200), HybridEngine(in_process=100_000))
+    wide = WideTable(made.schema, made.engine, made.hypertree(), measures={"u": "sum(units)"})
+    here = graph(tables, "local").calibrate({"u": "sum(units)"})
+    question: dict[str, Any] = {"group_by": ["label"], "where": "sales.date = 7"}
+    assert not compare(wide.query(**question).arrow(), here.query(**question).arrow(), 1)
+    assert any(
+        re.fullmatch(
+            r"here, from the row groups that a filter leaves: [12] of 25 row groups of sales, "
+            r"\d{3} rows",
+            each.how,
+        )
+        for each in wide.query(**question).plan.measured.values()
     )
-    tables = {name: pa.table({a: [1], b: [1]}) for name, (a, b) in
-              {"R": "ab", "S": "bc", "T": "ca"}.items()}  # fmt: skip
-    made = ct.JoinGraph(HybridEngine(spark, in_process=-1))
-    for name, path in files(tables, tmp_path).items():
-        made.add_relation(name, path)
-    for left, right, on in (("R", "S", "b"), ("S", "T", "c"), ("R", "T", "a")):
-        made.add_join(left, right, on=on)
-    with pytest.raises(EngineError, match="Relations that share a bag are joined in this process"):
-        made.calibrate().query()
+    assert made.engine.spark._session is None  # type: ignore[attr-defined]
+
+
+def test_row_groups_that_no_row_passes_are_not_read(spark: Any, tmp_path: Path) -> None:
+    tables = database(5000, nulls=True)
+    tables["sales"] = tables["sales"].sort_by("date")
+    engine = hybrid(spark, in_process=30_000)
+    made = graph(files(tables, tmp_path, rows=200), engine)
+    wide = WideTable(made.schema, engine, made.hypertree(), measures={"u": "sum(units)"})
+    here = graph(tables, "local").calibrate({"u": "sum(units)"})
+    question: dict[str, Any] = {"group_by": ["label"], "where": "sales.date >= 12"}
+    found = wide.query(**question)
+    assert not compare(found.arrow(), here.query(**question).arrow(), 1)
+    assert re.search(r"read the files: 1\d of 25 row groups of sales", str(found.plan))
 
 
 def test_a_file_that_has_changed_is_not_read(spark: Any, tmp_path: Path) -> None:
@@ -195,8 +337,9 @@ def test_a_failing_task_is_explained(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(EngineError) as caught:
         wide.query(where="CAST(label AS INT) > 3")
     assert re.fullmatch(
-        r"Spark could not compute messages from sales \(\d splits\): ExpressionError: In "
-        r"CAST\(label AS BIGINT\) > 3: 'l\d+' is not a valid integer; TRY_CAST would give NULL instead\.",
+        r"Spark could not compute messages from sales \(\d splits\): In CAST\(label AS BIGINT\) > 3: "
+        r"'l\d+' is not a valid integer; TRY_CAST would give NULL instead\. "
+        r"\(reading .*/sales\.parquet, row groups \d to \d\)",
         str(caught.value),
     )
 

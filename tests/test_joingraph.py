@@ -90,7 +90,7 @@ class Counting(LocalEngine):
         super().__init__()
         self.calls: list[Contraction] = []
 
-    def contract(self, contraction: Contraction) -> Any:
+    def contract(self, contraction: Contraction, watch: Any = None) -> Any:
         self.calls.append(contraction)
         return super().contract(contraction)
 

@@ -37,7 +37,7 @@ class Spy(ReferenceEngine):
     def __init__(self) -> None:
         self.seen: list[Contraction] = []
 
-    def contract(self, contraction: Contraction) -> list[ReferenceTable]:
+    def contract(self, contraction: Contraction, watch: Any = None) -> list[ReferenceTable]:
         self.seen.append(contraction)
         return super().contract(contraction)
 

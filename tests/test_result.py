@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import calitree as ct
+from calitree.engines.spark import SparkEngine
 
 
 def shop(engine: Any = "local") -> ct.WideTable:
@@ -112,7 +113,7 @@ def test_a_key_is_one_attribute_under_all_its_names() -> None:
 
 @pytest.mark.spark
 def test_on_spark(spark: Any) -> None:
-    wide = shop(spark)
+    wide = shop(SparkEngine(spark))
     result = wide.query(group_by=["city"])
     assert by_city(result.rows()) == EXPECTED
     frame = result.spark()

@@ -28,6 +28,7 @@ from calitree.engines import (
     Table,
     engine_of,
 )
+from calitree.engines.spark import SparkEngine
 from calitree.errors import ExpressionError
 from calitree.expressions import Expression, parse
 from calitree.normalise import Resolved
@@ -283,7 +284,7 @@ def test_laws(engine: str, label: str) -> None:
 
 @pytest.mark.spark
 def test_laws_on_spark(spark: Any) -> None:
-    engine = engine_of(spark)
+    engine = SparkEngine(spark)
 
     # The first example is always the simplest, all zeros; the second is a mixture.
     @settings(max_examples=examples(2))
@@ -358,7 +359,7 @@ def test_gram_is_the_moments_of_the_join(engine: str) -> None:
 
 @pytest.mark.spark
 def test_gram_is_the_moments_of_the_join_on_spark(spark: Any) -> None:
-    engine = engine_of(spark)
+    engine = SparkEngine(spark)
 
     @settings(max_examples=examples(4))
     @given(left=ROWS, right=ROWS)

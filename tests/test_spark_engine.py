@@ -753,7 +753,7 @@ def test_errors_say_what_was_computed(engine: SparkEngine, sales: Any) -> None:
         )
     foreign = ReferenceEngine().load("t", {"k": [1]})
     with pytest.raises(EngineError, match="no table of this Spark engine"):
-        engine.contract(Contraction((of(foreign),), ()))
+        engine.contract(Contraction((of(foreign),), (Output((0,), (), (), ()),)))
 
 
 def test_ctrl_c_stops_the_jobs(spark: SparkSession, engine: SparkEngine) -> None:

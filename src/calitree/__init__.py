@@ -10,9 +10,10 @@ wide = g.calibrate(measures={"revenue": "sum(sales.price)"})
 wide.query(group_by=["stores.city"], where="sales.day >= '2024-01-01'").pandas()
 """
 
-from calitree import semiring
+from calitree import saved, semiring
 from calitree.calibrated import WideTable
 from calitree.custom import aggregate
+from calitree.directory import SavedError
 from calitree.errors import (
     CalitreeError,
     EngineError,
@@ -25,6 +26,7 @@ from calitree.hypertree import Bag, Hypertree
 from calitree.joingraph import JoinGraph
 from calitree.plan import Plan
 from calitree.result import Result
+from calitree.saved import open_tree as open
 from calitree.semiring import Semiring
 from calitree.spark_session import spark_session
 
@@ -40,11 +42,14 @@ __all__ = [
     "Plan",
     "QueryError",
     "Result",
+    "SavedError",
     "SchemaError",
     "Semiring",
     "TreeError",
     "WideTable",
     "aggregate",
+    "open",
+    "saved",
     "semiring",
     "spark_session",
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -18,6 +19,7 @@ from calitree.errors import QueryError
 from calitree.expressions import expression_of
 from calitree.hypertree import Hypertree
 from calitree.lately import Lately
+from calitree.manifest import Opened, Saves
 from calitree.measures import Measure, measure_of
 from calitree.nodes import cast, kind_of, not_null, number, when
 from calitree.passing import Run, Wiring
@@ -28,7 +30,9 @@ from calitree.prepared import Prepared, prepare
 from calitree.progress import Progress, progress_bar
 from calitree.query import Asked, MeasureLike, Measures, Query, query_of
 from calitree.question import Question
+from calitree.reach import within_reach
 from calitree.result import Result
+from calitree.saved_tables import MissingRelationError
 from calitree.schema import Schema
 from calitree.semiring import SUM_PRODUCT
 from calitree.store import Store
@@ -57,6 +61,7 @@ class WideTable:
         group_by: Sequence[str] = (),
         where: str | None = None,
         memory_limit: int = 1 << 30,
+        opened: Opened | None = None,
     ) -> None:
         if tree.relations != {r: frozenset(c) for r, c in schema.columns_of.items()}:
             raise QueryError(
@@ -68,8 +73,17 @@ class WideTable:
         self.engine = engine
         self.tree = tree
         self.measures = dict(measures)
-        self._store = Store(memory_limit)
-        self._centers: dict[tuple[str, str], float] = {}
+        self.calibration: Plan | None = None
+        """How the messages were last brought up to date: `print` tells."""
+        shelved = opened.messages if opened is not None else ()
+        self._store = Store(memory_limit, shelved, opened and opened.restore)
+        self._centers = dict(opened.centers) if opened is not None else {}
+        self.saved = Saves(opened.version if opened is not None else None)
+        """Where this tree was saved, or opened from."""
+        self._missing: frozenset[str] = frozenset()
+        """Relations whose rows turned out not to be where they were."""
+        self.pivot = Asked(tuple(group_by), where)
+        """What is asked of the tree at rest: its group-by and filter."""
         self._questions = Lately[Question](REMEMBERED)
         self._compiled = Lately[Measure](REMEMBERED)
         self._behind = Lately[Behind](REMEMBERED)
@@ -109,14 +123,16 @@ class WideTable:
         plan = plan_calibration(self.schema, self._pivot, stored)
         run = Run(self.engine)
         total = len(plan.computed)
-        with progress_bar(progress, "calibrating") as tell:
+        with progress_bar(progress) as listener:
             for call in Wiring(self.schema, self._pivot, stored, plan).sends():
-                tell(len(run.found), total, ", ".join(str(send.key) for send in call.sends))
-                run.send(call)
-            tell(total, total, "")
+                bag, what = call.sends[0].key.source, ", ".join(str(s.key) for s in call.sends)
+                rows, _ = self._rows_at(bag)
+                run.send(call, listener.begin(len(run.found), total, bag, what, rows))
+            listener.end(total)
         for message in run.found.values():
             self._store.pin(message)
-        return plan.after(run.measured)
+        self.calibration = plan.after(run.measured)
+        return self.calibration
 
     @property
     def is_calibrated(self) -> bool:
@@ -136,7 +152,19 @@ class WideTable:
         are names of the pivot's, or `{name: expression}`; none means all of the pivot's.
         `relations` are those to join.
         """
-        prepared = self._prepared(Asked(group_by, where, measures, relations))
+        asked = Asked(group_by, where, measures, relations)
+        try:
+            return self._answer(asked)
+        except MissingRelationError as error:
+            if error.relation in self._missing:
+                raise
+            # Perhaps there is a way without it.
+            self._missing |= {error.relation}
+            self._plans = (-1, self.schema), Lately[Prepared](REMEMBERED)
+            return self.query(*asked)
+
+    def _answer(self, asked: Asked) -> Result:
+        prepared = self._prepared(asked)
         self._store.touch(prepared.reused)
         run = Run(self.engine)
         for call in prepared.sends:
@@ -163,6 +191,18 @@ class WideTable:
         from calitree.verify import verify
 
         return verify(self, queries)
+
+    def save(self, path: str | PathLike[str], copy_below: int = 64 << 20) -> int:
+        """Save to a directory, or to the next version of one, and tell the version's number.
+
+        Messages are written, and what is there already is not written again. So are relations that
+        are in this process or have no more than `copy_below` bytes; of larger ones it is noted where
+        their rows are. `calitree.open` opens the directory, here or elsewhere, and with another
+        engine if that is wanted.
+        """
+        from calitree.saving import save
+
+        return save(self, path, copy_below)
 
     def _prepared(self, asked: Asked) -> Prepared:
         """The question, planned on what the store holds now."""
@@ -199,8 +239,9 @@ class WideTable:
 
     def _plan(self, question: Question) -> Prepared:
         placement = self._placement(question.query)
-        planned = plan_query(self.schema, placement, self._pivot, self._store)
-        return prepare(self.schema, question, *planned)
+        schema = within_reach(self.schema, self._missing)
+        planned = plan_query(schema, placement, self._pivot, self._store)
+        return prepare(self.engine, self.schema, question, *planned)
 
     def _placement(self, query: Query) -> Placement:
         versions = {name: relation.version for name, relation in self.schema.relations.items()}
@@ -252,4 +293,6 @@ class WideTable:
             f"  {len(self._store)} messages, {self._store.pinned_bytes:,} bytes pinned, "
             f"{self._store.kept_bytes:,} kept",
         ]
+        if self.saved.last is not None:
+            lines.append(f"  {self.saved.last}")
         return "\n".join(lines)

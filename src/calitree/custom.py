@@ -3,23 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import reduce
 
 from calitree.annotation import Aggregate, Lift
 from calitree.engines import stored_parts
 from calitree.errors import ExpressionError, did_you_mean
 from calitree.expressions import parse_node, typed
-from calitree.measures import Custom, Measure
+from calitree.measures import Measure
 from calitree.nodes import wider
 from calitree.normalise import Resolved
 from calitree.schema import Schema
 from calitree.semiring import Semiring
 from calitree.types import Kind
 
+Lifts = Mapping[str, Mapping[str, str] | str]
 
-def aggregate(
-    semiring: Semiring, lifts: Mapping[str, Mapping[str, str] | str], final: str | None = None
-) -> Custom:
+
+@dataclass(frozen=True)
+class CustomMeasure:
+    """A measure as `aggregate` was told it: data, so that it can be saved."""
+
+    semiring: Semiring
+    lifts: Lifts = field(hash=False)
+    final: str | None
+
+    def __call__(self, schema: Schema) -> Measure:
+        """The measure over the columns of this graph."""
+        semiring = self.semiring
+        made = [_given_lift(semiring, name, given, schema) for name, given in self.lifts.items()]
+        relations = [lift.relation for lift in made]
+        for relation in relations:
+            if relations.count(relation) > 1:
+                raise ExpressionError(f"lifts names {relation} twice.")
+        name = semiring.components[0] if self.final is None else self.final
+        formula = typed(parse_node(name), lambda table, part: _component(part, semiring, made)).node
+        shown = f"{semiring.name}: {name}"
+        return Measure(shown, (Aggregate(semiring, frozenset(made)),), formula, None)
+
+
+def aggregate(semiring: Semiring, lifts: Lifts, final: str | None = None) -> CustomMeasure:
     """A measure over a semiring of your own, to be given where SQL text is.
 
     `lifts` gives, for each relation that has one, an SQL expression a component; `final` is a
@@ -38,18 +61,10 @@ def aggregate(
             f"Semiring {semiring.name!r} has several components: say final= over {listed}."
         )
 
-    def measure(schema: Schema) -> Measure:
-        made = [_given_lift(semiring, name, given, schema) for name, given in lifts.items()]
-        relations = [lift.relation for lift in made]
-        for relation in relations:
-            if relations.count(relation) > 1:
-                raise ExpressionError(f"lifts names {relation} twice.")
-        name = semiring.components[0] if final is None else final
-        formula = typed(parse_node(name), lambda table, part: _component(part, semiring, made)).node
-        shown = f"{semiring.name}: {name}"
-        return Measure(shown, (Aggregate(semiring, frozenset(made)),), formula, None)
-
-    return measure
+    copied = {
+        name: dict(given) if isinstance(given, Mapping) else given for name, given in lifts.items()
+    }
+    return CustomMeasure(semiring, copied, final)
 
 
 def _given_lift(

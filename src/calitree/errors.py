@@ -26,6 +26,10 @@ class QueryError(CalitreeError):
     """A question that this tree cannot answer as asked."""
 
 
+class ModelError(CalitreeError):
+    """A model file that cannot be read, or that says what means nothing."""
+
+
 class EngineError(CalitreeError):
     """An engine that is not there, or that could not run what it was given."""
 

@@ -31,7 +31,7 @@ class JoinGraph:
     [{'city': 'Quito', 'revenue': 30}, {'city': 'Cuenca', 'revenue': 5}]
     """
 
-    def __init__(self, engine: Any = "local") -> None:
+    def __init__(self, engine: Any = None) -> None:
         self.engine: Engine = engine_of(engine)
         self._relations: dict[str, Relation] = {}
         self._joins: list[Join] = []

@@ -60,7 +60,7 @@ Center = Callable[[str, exp.Expr], float]
 """Given a relation and an expression over it, a value near its mean."""
 
 Custom = Callable[[Schema], Measure]
-"""A measure that is not SQL text: what `aggregate` makes."""
+"""A measure that is not SQL text: what `calitree.custom.aggregate` makes."""
 
 Nodes = list[exp.Expr]
 

@@ -8,8 +8,10 @@ messages it got, their rows and times.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
+from typing import cast
 
 from calitree.annotation import Aggregate
 from calitree.engines import (
@@ -22,6 +24,7 @@ from calitree.engines import (
     Output,
     Stored,
     Table,
+    Watch,
 )
 from calitree.hypertree import Edge
 from calitree.message import Message, MessageKey, column_names
@@ -67,6 +70,13 @@ class Call:
         )
         return Contraction(inputs, self._outputs)
 
+    def how(self, engine: Engine) -> str:
+        """In which way the engine would compute it, as far as that is known yet."""
+        if self._ready is not None:
+            return engine.how(self._ready)
+        ready = takewhile(lambda each: isinstance(each, Input), self._inputs)
+        return engine.how(Contraction(tuple(cast(Iterator[Input], ready)), self._outputs))
+
 
 class Run:
     """One plan being executed: `found` are its new messages, `measured` tells what they turned out
@@ -78,24 +88,25 @@ class Run:
         self.found: dict[Edge, Message] = {}
         self.measured: dict[MessageKey | None, Measured] = {}
 
-    def send(self, call: Call) -> None:
+    def send(self, call: Call, watch: Watch | None = None) -> None:
         """Compute all messages of one step in one contraction."""
-        tables, seconds = self._contract(call)
+        tables, seconds, how = self._contract(call, watch)
         for send, table in zip(call.sends, tables, strict=True):
             edge = (send.key.source, send.key.target)
             self.found[edge] = Message(send.key, table, column_names(send.aggregates))
-            self.measured[send.key] = Measured(table.rows, seconds)
+            self.measured[send.key] = Measured(table.rows, seconds, how)
 
     def absorb(self, call: Call) -> Table:
         """Join all that arrives at the root, and sum by what is asked."""
-        (table,), seconds = self._contract(call)
-        self.measured[None] = Measured(table.rows, seconds)
+        (table,), seconds, how = self._contract(call, None)
+        self.measured[None] = Measured(table.rows, seconds, how)
         return table
 
-    def _contract(self, call: Call) -> tuple[Sequence[Table], float]:
+    def _contract(self, call: Call, watch: Watch | None) -> tuple[Sequence[Table], float, str]:
         started = time.perf_counter()
-        tables = self.engine.contract(call.contraction(self.found))
-        return tables, time.perf_counter() - started
+        contraction = call.contraction(self.found)
+        tables = self.engine.contract(contraction, watch)
+        return tables, time.perf_counter() - started, self.engine.how(contraction)
 
 
 class Wiring:

@@ -7,11 +7,11 @@ anything of trees or messages.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from sqlglot import exp
 
-from calitree.engines import Engine, Table
+from calitree.engines import Engine, OnSpark, Table, on_spark
 from calitree.errors import EngineError
 from calitree.query import Query
 from calitree.schema import Schema
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 class Plain(Protocol):
     """Someone who runs plain SQL: builds the wide table once, then answers from it."""
 
+    name: str
     dialect: str
 
     def build(self, sql: str, tables: Mapping[str, Table]) -> None: ...
@@ -31,7 +32,7 @@ class Plain(Protocol):
 
 
 class _DuckDB:
-    dialect = "duckdb"
+    name, dialect = "DuckDB", "duckdb"
 
     def __init__(self, engine: Engine) -> None:
         try:
@@ -54,9 +55,9 @@ class _DuckDB:
 
 
 class _Spark:
-    dialect = "spark"
+    name, dialect = "Spark", "spark"
 
-    def __init__(self, engine: Any) -> None:
+    def __init__(self, engine: OnSpark) -> None:
         self.engine = engine
         self.wide: Table | None = None
 
@@ -64,12 +65,14 @@ class _Spark:
         self.wide = self.engine.materialise(sql, tables)
 
     def ask(self, sql: str) -> pa.Table:
+        assert self.wide is not None
         return self.engine.query(sql, {"wide": self.wide})
 
 
-def plain_of(engine: Engine) -> Plain:
-    """Who checks the answers of this engine."""
-    return _Spark(engine) if hasattr(engine, "materialise") else _DuckDB(engine)
+def plain_of(engine: Engine, tables: Iterable[Table]) -> Plain:
+    """Who checks the answers that this engine gives from these tables."""
+    spark = on_spark(engine)
+    return _Spark(spark) if spark is not None and spark.is_on_spark(tables) else _DuckDB(engine)
 
 
 def wide_sql(

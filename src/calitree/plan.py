@@ -54,6 +54,8 @@ class Measured:
 
     rows: int
     seconds: float
+    how: str = ""
+    """In which way the engine computed it, if it has several."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,8 @@ class Plan:
     absorb: Absorb | None
     placed: tuple[tuple[Annotation, str], ...] = ()
     measured: Mapping[MessageKey | None, Measured] = field(default_factory=dict, compare=False)
+    ways: Mapping[MessageKey | None, str] = field(default_factory=dict, compare=False)
+    """In which way the engine would compute each, if it has several; None is the absorption."""
 
     @property
     def computed(self) -> tuple[MessageKey, ...]:
@@ -109,4 +113,6 @@ class Plan:
 
     def _outcome(self, key: MessageKey | None) -> str:
         done = self.measured.get(key)
-        return f"{done.rows:,} rows   {done.seconds * 1e3:.1f} ms" if done else ""
+        if done is None:
+            return self.ways.get(key, "")
+        return f"{done.rows:,} rows   {done.seconds * 1e3:.1f} ms   {done.how}"

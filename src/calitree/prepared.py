@@ -7,10 +7,11 @@ remembers it must forget it when the store has changed: otherwise nothing that i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from calitree.engines import Engine
 from calitree.hypertree import Edge
-from calitree.message import Message
+from calitree.message import Message, MessageKey
 from calitree.passing import Call, Wiring
 from calitree.placement import Placement
 from calitree.plan import Plan
@@ -30,6 +31,7 @@ class Prepared:
 
 
 def prepare(
+    engine: Engine,
     schema: Schema,
     question: Question,
     plan: Plan,
@@ -39,4 +41,7 @@ def prepare(
     """Make a plan's contractions."""
     wiring = Wiring(schema, placement, stored, plan)
     reused = tuple(stored[key.source, key.target] for key in plan.reused)
-    return Prepared(question, plan, wiring.sends(), wiring.absorb(), reused)
+    sends, absorb = wiring.sends(), wiring.absorb()
+    ways: dict[MessageKey | None, str] = {None: absorb.how(engine)}
+    ways |= {send.key: call.how(engine) for call in sends for send in call.sends}
+    return Prepared(question, replace(plan, ways=ways), sends, absorb, reused)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from calitree.engines import Engine, Table
+from calitree.engines import Engine, Table, on_spark
 from calitree.message import MessageKey
 from calitree.plan import Measured, Plan
 from calitree.query import Query
@@ -14,6 +14,7 @@ from calitree.question import Question
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame
 
 
 class Result:
@@ -71,13 +72,27 @@ class Result:
 
     def spark(self) -> Any:
         """As a Spark DataFrame; on Spark it is not brought to this process."""
-        frame = getattr(self._engine, "result_frame", None)
-        if frame is not None and self.query.group_by:
-            return frame(self._table, self._question.formulas)
+        frame = self._frame()
+        if frame is not None:
+            return frame
+        engine = on_spark(self._engine)
+        if engine is not None:
+            return engine.session.createDataFrame(self._arrow)
         from calitree.spark_session import spark_session
 
-        session = getattr(self._engine, "session", None) or spark_session()
-        return session.createDataFrame(self._arrow)
+        return spark_session().createDataFrame(self._arrow)
+
+    def _frame(self) -> DataFrame | None:
+        """The answer on Spark, if it is there."""
+        engine = on_spark(self._engine)
+        if engine is None or not self.query.group_by:  # a total is one row, even of nothing
+            return None
+        return engine.result_frame(self._table, self._question.formulas)
+
+    def _head(self, limit: int) -> pa.Table:
+        """The first rows; of what is on Spark no others are brought here."""
+        frame = None if "_arrow" in self.__dict__ else self._frame()
+        return self._arrow.slice(0, limit) if frame is None else frame.limit(limit).toArrow()
 
     def rows(self) -> list[dict[str, Any]]:
         """As a list of dictionaries."""
@@ -94,24 +109,25 @@ class Result:
         return self._arrow.__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
-        return self._text(10)
+        return self.text(10)
 
-    def _text(self, limit: int) -> str:
-        head = self._arrow.slice(0, limit).to_pylist()
+    def text(self, limit: int | None = None) -> str:
+        """As aligned columns of text: all rows, or the first so many."""
+        head = self._head(len(self) if limit is None else limit).to_pylist()
         cells = [self.columns, *([_shown(row[c]) for c in self.columns] for row in head)]
         widths = [max(len(row[i]) for row in cells) for i in range(len(self.columns))]
         lines = [
             "  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)).rstrip()
             for row in cells
         ]
-        if len(self) > limit:
+        if limit is not None and len(self) > limit:
             lines.append(f"… {len(self):,} rows")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         from html import escape
 
-        head = self._arrow.slice(0, 100).to_pylist()
+        head = self._head(100).to_pylist()
         titles = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
         body = "".join(
             f"<tr>{''.join(f'<td>{escape(_shown(row[c]))}</td>' for c in self.columns)}</tr>"

@@ -12,14 +12,15 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from calitree.errors import SchemaError
-from calitree.files import files_of, read_files, refuse_duplicates, schema_of_files
+from calitree.files import read_files, refuse_duplicates, schema_of_files
+from calitree.listing import files_of
 
 __all__ = ["ACCEPTED", "arrow_table", "files_of", "schema_of"]
 
 ACCEPTED = (
     "an Arrow table or dataset, a pandas or polars frame, a Spark DataFrame, anything with "
-    "__arrow_c_stream__, a dictionary of lists, a list of dictionaries, or the path, glob or "
-    "directory of Parquet or CSV files"
+    "__arrow_c_stream__, a dictionary of lists, a list of dictionaries, or the path, URL, glob "
+    "or directory of Parquet or CSV files"
 )
 
 

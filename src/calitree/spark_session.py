@@ -45,6 +45,10 @@ LOGGING = """\
 rootLogger.level = error
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
+logger.executor.name = org.apache.spark.executor.Executor
+logger.executor.level = off
+logger.tasks.name = org.apache.spark.scheduler.TaskSetManager
+logger.tasks.level = off
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
 appender.stderr.name = stderr
@@ -54,7 +58,8 @@ appender.stderr.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
 """
 """Log4j's settings. Spark's log level can be set only once it runs; by then it has printed five
 warnings that no user can do anything about. The gateway is named because Spark, taking it for a
-shell, would set the level of one without a setting of its own back to WARN, and say so."""
+shell, would set the level of one without a setting of its own back to WARN, and say so. The last two
+log, with two pages of trace for each try, what fails in a task: that is raised as well."""
 
 
 def spark_session(

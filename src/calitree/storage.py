@@ -1,25 +1,75 @@
 """Where files are: on this machine, or behind a URL that pyarrow or fsspec can open.
 
     filesystem_of("data/sales")            this machine
-    filesystem_of("s3://bucket/sales")     pyarrow's own: s3, gs, hdfs, abfs, file
+    filesystem_of("s3://bucket/sales")     pyarrow's own: s3 (also written s3a), gs, hdfs, abfs, file
     filesystem_of("memory://sales")        any other that fsspec knows, if fsspec is installed
+
+What follows a `?` is for the file system, as in `s3://bucket/sales?endpoint_override=localhost:9000`.
+In the URLs that pyarrow opens %20 stands for a space; fsspec takes its URLs as they are written.
 """
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from urllib.parse import quote, unquote
 
 from calitree.errors import EngineError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyarrow.fs import FileSystem
+
+T = TypeVar("T")
+
+AT_A_TIME = 16
+"""Requests on their way at the same time: most of their time is waiting."""
+
+_ARROW = ("abfs", "abfss", "file", "gcs", "gs", "hdfs", "s3", "viewfs")
+_OTHER_NAMES = {"s3a": "s3"}
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?://([^/?]*)|(?=/))(.*?)(\?[A-Za-z_]\w*=.*)?", re.S)
+
+
+class Url(NamedTuple):
+    """The parts of `scheme://host/path?query`, as they are written."""
+
+    scheme: str
+    host: str
+    path: str
+    query: str
+
+    @property
+    def is_arrow(self) -> bool:
+        """Whether pyarrow opens it, and so reads %20 as a space."""
+        return self.scheme in _ARROW
+
+    @property
+    def text(self) -> str:
+        return f"{self.scheme}://{self.host}{self.path}{self.query}"
+
+    def below(self, name: str) -> str:
+        """The URL of a file, told how it is called below this directory."""
+        written = quote(name, safe="/=") if self.is_arrow else name
+        directory = self.path.rstrip("/") + "/" if self.host or self.path else ""
+        return self._replace(path=directory + written).text
 
 
 def is_url(path: str) -> bool:
     """Whether a path says by which protocol it is reached. A drive's letter is no protocol."""
-    return re.match(r"[A-Za-z][A-Za-z0-9+.-]+://?", path) is not None
+    return _URL.fullmatch(path) is not None
+
+
+def url_of(text: str) -> Url:
+    """The parts of a URL."""
+    found = _URL.fullmatch(text)
+    assert found is not None
+    scheme = found[1].lower()
+    return Url(_OTHER_NAMES.get(scheme, scheme), found[2] or "", found[3], found[4] or "")
 
 
 def filesystem_of(path: str) -> tuple[FileSystem, str]:
@@ -29,28 +79,103 @@ def filesystem_of(path: str) -> tuple[FileSystem, str]:
 
     if not is_url(path):
         return fs.LocalFileSystem(), str(Path(path).expanduser().absolute())
+    url = url_of(path)
+    if not url.is_arrow:
+        return _by_fsspec(path, url.scheme)
     try:
-        system, there = fs.FileSystem.from_uri(path)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        return _by_fsspec(path, error)
-    except OSError as error:
-        raise EngineError(f"Cannot reach {path!r}: {error}.") from error
+        system, root = _root(url._replace(path="/").text)
+    except pa.ArrowNotImplementedError:  # pyarrow was built without it
+        return _by_fsspec(path, url.scheme)
+    except (pa.ArrowException, OSError) as error:
+        raise unreachable(path, error) from error
+    below = unquote(url.path).strip("/")
+    return system, f"{root.rstrip('/')}/{below}" if below else root
+
+
+@lru_cache(maxsize=64)
+def _root(url: str) -> tuple[FileSystem, str]:
+    """A bucket or host. Kept, since a bucket's region is asked for over the network."""
+    from pyarrow import fs
+
+    system, there = fs.FileSystem.from_uri(url)
     return system, there
 
 
-def _by_fsspec(path: str, refusal: Exception) -> tuple[FileSystem, str]:
+def _by_fsspec(path: str, scheme: str) -> tuple[FileSystem, str]:
     from pyarrow import fs
 
-    scheme = path.partition(":")[0]
     try:
         from fsspec.core import url_to_fs
     except ImportError:
         raise EngineError(
-            f"Cannot reach {path!r}: pyarrow does not know {scheme}://; if fsspec does, run pip "
-            "install fsspec."
-        ) from refusal
+            f"Cannot reach {shown(path)}: pyarrow does not know {scheme}://; if fsspec does, run "
+            "pip install fsspec."
+        ) from None
     try:
         system, there = url_to_fs(path)
-    except (ImportError, ValueError) as error:
-        raise EngineError(f"Cannot reach {path!r}: {str(error).rstrip('.')}.") from error
+    except (ImportError, ValueError, OSError) as error:
+        raise unreachable(path, error) from error
     return fs.PyFileSystem(fs.FSSpecHandler(system)), there
+
+
+def unreachable(path: str, error: Exception) -> EngineError:
+    """The error for a path that a file system does not give us."""
+    return EngineError(f"Cannot reach {shown(path)}: {reason(error)}.")
+
+
+def reason(error: Exception) -> str:
+    """What a library complains of, in one line."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return shown(lines[0].rstrip("."))
+
+
+def shown(text: str) -> str:
+    """A path, or what is said of it, for people: the password in a URL is nobody's business."""
+    return re.sub(r"(://[^/@:\s]*):[^/@\s]*@", r"\1:***@", text)
+
+
+def path_of(path: str) -> str:
+    """The path in a URL, without what leads to its file system; a path of this machine is itself."""
+    if not is_url(path):
+        return path
+    url = url_of(path)
+    return unquote(url.path) if url.is_arrow else f"{url.host}{url.path}"
+
+
+def opened(path: str) -> pa.NativeFile | str:
+    """What pyarrow can read a file from: a path of this machine as it is, or an open file."""
+    if not is_url(path):
+        return path
+    system, there = filesystem_of(path)
+    return system.open_input_file(there)
+
+
+def stamp(path: str) -> tuple[Any, ...] | None:
+    """What changes with a file; None if it is gone."""
+    if not is_url(path):
+        try:
+            status = os.stat(path)  # noqa: PTH116 (a Path would only be unwrapped again)
+        except FileNotFoundError:
+            return None
+        return status.st_mtime_ns, status.st_size
+    from pyarrow import fs
+
+    system, there = filesystem_of(path)
+    try:
+        info = system.get_file_info(there)
+        if info.type is fs.FileType.NotFound:
+            return None
+        if isinstance(system, fs.PyFileSystem):
+            return (system.handler.fs.checksum(there),)
+    except (OSError, NotImplementedError) as error:
+        raise unreachable(path, error) from error
+    return info.mtime_ns, info.size
+
+
+def for_each(paths: Iterable[str], call: Callable[[str], T]) -> list[T]:
+    """One call for every path; several at a time where answers come from far away."""
+    paths = list(paths)
+    if not any(map(is_url, paths)):
+        return [call(path) for path in paths]
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        return list(pool.map(call, paths))

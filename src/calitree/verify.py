@@ -50,6 +50,7 @@ class Verification:
 
     checks: tuple[Check, ...]
     build_seconds: float
+    built_by: str
 
     @property
     def ok(self) -> bool:
@@ -65,7 +66,7 @@ class Verification:
 
 def verify(wide: WideTable, queries: Sequence[Mapping[str, object]] | None) -> Verification:
     """Ask both ways and compare."""
-    plain = plain_of(wide.engine)
+    plain = plain_of(wide.engine, (each.table for each in wide.schema.relations.values()))
     asked = [dict(each) for each in (queries if queries is not None else default_queries(wide))]
     resolved = [wide._query(**_arguments(each)) for each in asked]
     by_join: dict[frozenset[str], list[int]] = {}
@@ -80,7 +81,7 @@ def verify(wide: WideTable, queries: Sequence[Mapping[str, object]] | None) -> V
         built += time.perf_counter() - started
         for i in indices:
             checks[i] = _check(wide, plain, asked[i], resolved[i])
-    return Verification(tuple(checks[i] for i in range(len(asked))), built)
+    return Verification(tuple(checks[i] for i in range(len(asked))), built, plain.name)
 
 
 def _check(wide: WideTable, plain: Plain, asked: Mapping[str, Any], query: Query) -> Check:

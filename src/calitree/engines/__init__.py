@@ -23,8 +23,9 @@ NULL never equals NULL in the join; in `keep` NULL is a value like any other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from calitree.errors import EngineError, did_you_mean
@@ -34,6 +35,8 @@ from calitree.types import Kind
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from sqlglot import exp
 
 
 class Table(Protocol):
@@ -136,6 +139,10 @@ class Contraction:
     outputs: tuple[Output, ...]
 
 
+Watch = Callable[[float], None]
+"""Called now and then with the part of the work that is done, between 0 and 1."""
+
+
 class Engine(Protocol):
     """What it takes to be an engine."""
 
@@ -146,18 +153,52 @@ class Engine(Protocol):
         only.
         """
 
-    def contract(self, contraction: Contraction) -> Sequence[Table]:
-        """Compute every output, in order."""
+    def contract(self, contraction: Contraction, watch: Watch | None = None) -> Sequence[Table]:
+        """Compute every output, in order. Long work may tell `watch` how far it has come."""
+
+    def how(self, contraction: Contraction) -> str:
+        """In which way it computes this, and why; nothing if it has but one. Messages that are not
+        there yet are left out of the inputs.
+        """
 
     def arrow(self, table: Table) -> pa.Table:
         """The whole table in this process; sums of decimals come back as decimals."""
+
+
+class OnSpark(Engine, Protocol):
+    """An engine that has tables on Spark, and can run plain SQL there."""
+
+    @property
+    def session(self) -> SparkSession:
+        """The Spark session; one is started if there is none."""
+
+    def result_frame(self, table: Table, formulas: Mapping[str, exp.Expr]) -> DataFrame | None:
+        """A frame with one column for each formula over the table's columns; None if the table is
+        in this process.
+        """
+
+    def is_on_spark(self, tables: Iterable[Table]) -> bool:
+        """Whether any of these is not in this process."""
+
+    def materialise(self, sql: str, tables: Mapping[str, Table]) -> Table:
+        """The result of plain SQL as a table."""
+
+    def query(self, sql: str, tables: Mapping[str, Table]) -> pa.Table:
+        """The answer to plain SQL over `tables` by these names."""
+
+
+def on_spark(engine: Engine) -> OnSpark | None:
+    """The engine, if it is one that speaks Spark."""
+    return cast(OnSpark, engine) if hasattr(type(engine), "materialise") else None
 
 
 NAMES = ("local", "hybrid", "spark", "reference")
 
 
 def engine_of(engine: Any) -> Engine:
-    """An engine from its name, a SparkSession, or itself."""
+    """An engine from its name, a SparkSession, or itself; None is the best that can run here."""
+    if engine is None:
+        engine = "hybrid" if find_spec("pyspark") else "local"
     if isinstance(engine, str):
         if engine == "local":
             from calitree.engines.local import LocalEngine
@@ -177,9 +218,9 @@ def engine_of(engine: Any) -> Engine:
             return SparkEngine()
         raise EngineError(f"There is no engine {engine!r}.{did_you_mean(engine, NAMES)}")
     if type(engine).__name__ == "SparkSession":
-        from calitree.engines.spark import SparkEngine
+        from calitree.engines.hybrid import HybridEngine
 
-        return SparkEngine(engine)
+        return HybridEngine(engine)
     if all(hasattr(engine, verb) for verb in ("load", "contract", "arrow")):
         return cast(Engine, engine)
     raise EngineError(

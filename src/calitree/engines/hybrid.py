@@ -1,91 +1,264 @@
-"""An engine made of two: what is small is computed in this process, a scan of a large relation in
-Spark's tasks.
+"""An engine made of two: what is small is computed in this process, what is large on Spark.
 
-    graph = JoinGraph(engine="hybrid")
+    graph = JoinGraph()                                    # the default where PySpark is installed
     graph.add_relation("sales", "data/sales/*.parquet")   # large: read by Spark's tasks
     graph.add_relation("stores", stores_frame)             # small: here
+    graph.add_relation("items", "catalogue.items")        # a Spark table: comes here if it is small
 
-Messages are small, so they come home, and a question that needs no large relation never calls
-Spark. Spark is started when it is first needed.
+A table is either in this process or on Spark. Messages are small, so they come home, and a question
+that needs no large relation never calls Spark. What is larger than a limit stays on Spark, and is
+never collected. Spark is started when it is first needed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
-from calitree.engines import Contraction, Table
+from calitree.engines import Contraction, Input, Output, Table
+from calitree.engines.carry import from_spark, to_spark
 from calitree.engines.local import LocalEngine
+from calitree.engines.local.later import LaterColumns
 from calitree.engines.local.tables import Message, Relation
+from calitree.engines.routes import Limits, Part, Place, Route, Way, route_of
+from calitree.engines.spark import SparkEngine
+from calitree.engines.spark_table import SparkTable
+from calitree.engines.spark_tasks import Scan, Tasks
 from calitree.errors import EngineError
+from calitree.files import is_parquet
 from calitree.parquet import ParquetColumns
+from calitree.saved_tables import Origin, SavedMessage, SavedRelation
+from calitree.sources import files_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+    from sqlglot import exp
 
-    from calitree.engines.spark_tasks import Tasks
+    from calitree.engines import Watch
 
-IN_PROCESS = 256 << 20
-"""Bytes of a relation, as its files tell, that are still held in this process."""
+DEFAULTS = Limits()
 
 
 class HybridEngine:
     """The `Engine` protocol over a local engine and Spark.
 
-    `in_process` is how many bytes a relation given as Parquet files may have to be held here; what
-    is given as a table or frame is here already.
+    `in_process` is how many bytes a relation may have to be held here (what is given as an object
+    of this process is here in any case), `broadcast` how many bytes of messages go along with
+    tasks, `collect` how many bytes a message or result may have to come home.
     """
 
     name = "hybrid"
 
-    def __init__(self, session: SparkSession | None = None, in_process: int = IN_PROCESS) -> None:
+    def __init__(
+        self,
+        session: SparkSession | None = None,
+        *,
+        in_process: int = DEFAULTS.in_process,
+        broadcast: int = DEFAULTS.broadcast,
+        collect: int = DEFAULTS.collect,
+    ) -> None:
+        self.limits = Limits(in_process, broadcast, collect)
         self.local = LocalEngine()
-        self.in_process = in_process
-        self._session = session
-        self._tasks: Tasks | None = None
+        self.spark = SparkEngine(session)
+        self.tasks = Tasks(self.local, self.spark.jobs, collect)
+        self._brought = WeakKeyDictionary[SparkTable, Relation | Message]()
+        self._sent = WeakKeyDictionary[Relation | Message, SparkTable]()
+        self._routes = WeakKeyDictionary[Contraction, tuple[Contraction, Route]]()
+        self._too_large = WeakKeyDictionary[Table, set[tuple[str, ...]]]()
+        """By relation: what its messages are by that turned out too large to come home."""
 
     @property
     def session(self) -> SparkSession:
         """The Spark session; one is started if there is none."""
-        if self._session is None:
-            from calitree.spark_session import spark_session
+        return self.spark.session
 
-            self._session = spark_session()
-        return self._session
+    # -- the protocol ----------------------------------------------------------------------------
 
-    def load(self, name: str, source: Any) -> Relation:
+    def load(self, name: str, source: Any) -> Relation | SparkTable:
         if getattr(source, "sparkSession", None) is not None:
-            raise EngineError(
-                f"{name}: a Spark DataFrame needs engine='spark'; the hybrid engine takes its files."
-            )
+            return self.spark.load(name, source)
+        files = files_of(source)
+        if files is None:
+            if isinstance(source, str):
+                return self.spark.load(name, source)
+        elif not is_parquet(files) and _size(files) > self.limits.in_process:
+            return self.spark.load(name, source)
         return self.local.load(name, source)
 
+    def contract(self, contraction: Contraction, watch: Watch | None = None) -> list[Table]:
+        """Here if everything is; else in Spark's tasks if they can, and by Spark SQL if not."""
+        contraction, route = self._routed(contraction)
+        if route.way is Way.HERE:
+            return list(self.local.contract(contraction))
+        if route.scanned is None:
+            return self._by_sql(contraction, watch)
+        scan = Scan(contraction, route.scanned)
+        if route.way is Way.SELECTED:
+            return list(self.local.contract(scan.here(self.local)))
+        return self._in_tasks(scan, watch)
+
+    def how(self, contraction: Contraction) -> str:
+        """Where this is computed, and why."""
+        return str(self._routed(contraction)[1])
+
     def arrow(self, table: Table) -> pa.Table:
-        return self.local.arrow(table)
-
-    def contract(self, contraction: Contraction) -> list[Message]:
-        """In Spark's tasks if a large relation takes part, else here."""
-        inputs = contraction.inputs
-        relations = [at for at, each in enumerate(inputs) if isinstance(each.table, Relation)]
-        large = [at for at in relations if self._is_large(inputs[at].table)]
-        if not large:
-            return self.local.contract(contraction)
-        if len(relations) > 1:
+        if not isinstance(table, SparkTable):
+            return self.local.arrow(table)
+        if table.nbytes > self.limits.collect:
             raise EngineError(
-                "Relations that share a bag are joined in this process by the hybrid engine, and one "
-                "of these is too large for that. Use engine='spark', or raise in_process."
+                f"This has {table.rows:,} rows, some {table.nbytes >> 20:,} MB: more than the "
+                f"{self.limits.collect >> 20:,} MB that may come to this process. Take it with "
+                ".spark(), or raise the limit: JoinGraph(HybridEngine(collect=...))."
             )
-        return self._in_tasks(contraction, large[0])
+        return self.spark.arrow(table)
 
-    def _is_large(self, table: Table) -> bool:
-        columns = getattr(table, "columns", None)
-        return isinstance(columns, ParquetColumns) and columns.decoded_bytes > self.in_process
+    # -- saved trees -----------------------------------------------------------------------------
 
-    def _in_tasks(self, contraction: Contraction, relation: int) -> list[Message]:
-        if self._tasks is None:
-            from calitree.engines.spark_jobs import Jobs
-            from calitree.engines.spark_tasks import Tasks
+    def origin(self, table: Table) -> Origin:
+        return self._of(table).origin(table)
 
-            self._tasks = Tasks(self.local, Jobs())
-        return self._tasks.contract(self.session, contraction, relation)
+    def write(self, table: Table, path: str) -> SavedMessage:
+        return self._of(table).write(table, path)
+
+    def restore(self, saved: SavedMessage | SavedRelation) -> Table:
+        """Here, but for what only Spark can read or is too large."""
+        if isinstance(saved, SavedMessage):
+            on_spark = saved.nbytes > self.limits.collect
+        else:
+            files = [file.path for file in saved.source.files]
+            large = saved.nbytes > self.limits.in_process and not is_parquet(files)
+            on_spark = saved.source.place == "table" or large
+        return self.spark.restore(saved) if on_spark else self.local.restore(saved)
+
+    def _of(self, table: Table) -> SparkEngine | LocalEngine:
+        return self.spark if isinstance(table, SparkTable) else self.local
+
+    # -- for those who speak Spark ---------------------------------------------------------------
+
+    def result_frame(self, table: Table, formulas: Mapping[str, exp.Expr]) -> DataFrame | None:
+        """A frame with one column for each formula, if the table is on Spark."""
+        return self.spark.result_frame(table, formulas) if isinstance(table, SparkTable) else None
+
+    def is_on_spark(self, tables: Iterable[Table]) -> bool:
+        """Whether any of these is not in this process."""
+        return any(self._part(table).place is not Place.HERE for table in tables)
+
+    def materialise(self, sql: str, tables: Mapping[str, Table]) -> SparkTable:
+        """The result of plain SQL as a table on Spark."""
+        return self.spark.materialise(sql, {n: self._there(table) for n, table in tables.items()})
+
+    def query(self, sql: str, tables: Mapping[str, Table]) -> pa.Table:
+        """The answer to plain SQL over `tables`, by Spark."""
+        return self.spark.query(sql, {n: self._there(table) for n, table in tables.items()})
+
+    # -- where things are ------------------------------------------------------------------------
+
+    def _routed(self, contraction: Contraction) -> tuple[Contraction, Route]:
+        """The contraction with all that is small at home, and the way it goes."""
+        known = self._routes.get(contraction)
+        if known is None:
+            inputs = [replace(each, table=self._nearest(each.table)) for each in contraction.inputs]
+            parts = [self._part(each.table) for each in inputs]
+            moved = any(
+                a.table is not b.table for a, b in zip(inputs, contraction.inputs, strict=True)
+            )
+            near = Contraction(tuple(inputs), contraction.outputs) if moved else contraction
+            away = [at for at, part in enumerate(parts) if part.place is not Place.HERE]
+            columns = len(Scan(near, away[0]).attributes) if away else 0
+            route = route_of(parts, len(contraction.outputs), columns, self.limits)
+            if route.way is Way.SPLITS:
+                route = self._selected(near, route)
+            known = self._routes[contraction] = near, route
+        return known
+
+    def _selected(self, contraction: Contraction, route: Route) -> Route:
+        """If filters leave so few row groups that they fit here, they need no Spark."""
+        assert route.scanned is not None
+        scan = Scan(contraction, route.scanned)
+        chosen = scan.chosen
+        if not chosen.skipped_rows:
+            return route
+        why = f"{chosen} of {scan.columns.name}, {chosen.rows:,} rows"
+        part = chosen.rows / scan.columns.rows * scan.columns.decoded_bytes
+        way = Way.SELECTED if part <= self.limits.in_process else Way.SPLITS
+        return replace(route, way=way, why=why)
+
+    def _nearest(self, table: Table) -> Table:
+        """The table in this process, if it is or can be; else where it is."""
+        if not isinstance(table, SparkTable):
+            return table
+        relation = table.key is None
+        if table.nbytes > (self.limits.in_process if relation else self.limits.collect):
+            return table
+        if table not in self._brought:
+            self._brought[table] = self._brought_home(table)
+        return self._brought[table]
+
+    def _brought_home(self, table: SparkTable) -> Relation | Message:
+        return from_spark(self.local.book, table, self.spark.collected(table))
+
+    def _part(self, table: Table) -> Part:
+        if isinstance(table, SparkTable):
+            return Part(Place.SPARK, table.key is None, table.label, table.rows, table.nbytes)
+        if not isinstance(table, Relation):
+            return Part(Place.HERE, False, "a message here", table.rows, table.nbytes)
+        columns = table.columns
+        if isinstance(columns, ParquetColumns | LaterColumns):
+            size, copied = (
+                columns.decoded_bytes,
+                isinstance(columns, LaterColumns) and columns.is_copied,
+            )
+            place = Place.FILES if size > self.limits.in_process and not copied else Place.HERE
+            return Part(place, True, columns.name, columns.rows, size)
+        return Part(Place.HERE, True, "a relation here", table.rows, table.nbytes)
+
+    def _there(self, table: Table) -> SparkTable:
+        """The table on Spark."""
+        if isinstance(table, SparkTable):
+            return table
+        assert isinstance(table, Relation | Message)
+        if table not in self._sent:
+            self._sent[table] = to_spark(self.spark, table)
+        return self._sent[table]
+
+    # -- computing -------------------------------------------------------------------------------
+
+    def _in_tasks(self, scan: Scan, watch: Watch | None) -> list[Table]:
+        """All outputs in one pass, but for those that are known to be too large for it."""
+        outputs = scan.contraction.outputs
+        beyond = self._too_large.setdefault(scan.table, set())
+        tried = [output for output in outputs if output.keep not in beyond]
+        found: dict[Output, Message] = {}
+        if tried:
+            fewer = Scan(replace(scan.contraction, outputs=tuple(tried)), scan.relation)
+            made = self.tasks.contract(self.session, fewer, watch)
+            found = {o: m for o, m in zip(tried, made, strict=True) if m is not None}
+            beyond.update(output.keep for output in tried if output not in found)
+        rest = tuple(output for output in outputs if output not in found)
+        by_sql: dict[Output, Table] = {}
+        if rest:
+            made_there = self._by_sql(replace(scan.contraction, outputs=rest), watch)
+            by_sql = dict(zip(rest, made_there, strict=True))
+        return [found[each] if each in found else by_sql[each] for each in outputs]
+
+    def _by_sql(self, contraction: Contraction, watch: Watch | None) -> list[Table]:
+        """One query an output; what is small comes home."""
+        used = {at for output in contraction.outputs for at in output.inputs}
+        inputs = tuple(
+            Input(self._there(each.table), each.attributes) if at in used else each
+            for at, each in enumerate(contraction.inputs)
+        )
+        made = self.spark.contract(Contraction(inputs, contraction.outputs), watch)
+        return [
+            self._brought_home(table) if table.nbytes <= self.limits.collect else table
+            for table in made
+        ]
+
+
+def _size(files: Iterable[str]) -> int:
+    return sum(Path(file).stat().st_size for file in files)

@@ -21,6 +21,7 @@ from calitree.engines import (
     Lifted,
     Output,
     Table,
+    Watch,
     stored_parts,
 )
 from calitree.engines.rowwise import evaluate_row
@@ -66,7 +67,13 @@ class ReferenceEngine:
         rows = [{key: _canonical(value) for key, value in row.items()} for row in table.to_pylist()]
         return ReferenceTable(kinds, rows, types=types)
 
-    def contract(self, contraction: Contraction) -> list[ReferenceTable]:
+    def how(self, contraction: Contraction) -> str:
+        """It has but one way."""
+        return ""
+
+    def contract(
+        self, contraction: Contraction, watch: Watch | None = None
+    ) -> list[ReferenceTable]:
         return [self._output(contraction.inputs, output) for output in contraction.outputs]
 
     def _output(self, inputs: Sequence[Input], output: Output) -> ReferenceTable:

@@ -29,8 +29,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from calitree.engines import Contraction, Input, Output, Table
-from calitree.engines.spark_jobs import Jobs, Value, explained, is_remote
+from calitree.engines import Contraction, Input, Output, Table, Watch
+from calitree.engines.spark_jobs import Jobs, Value, explained
 from calitree.engines.spark_numbers import Field
 from calitree.engines.spark_query import Query, write_query
 from calitree.engines.spark_sql import to_spark
@@ -42,8 +42,10 @@ from calitree.engines.spark_table import (
     fields_of,
     quoted,
 )
+from calitree.engines.spark_watch import is_remote
 from calitree.engines.spark_zone import UTC
 from calitree.errors import EngineError
+from calitree.saved_tables import Origin, SavedMessage, SavedRelation
 from calitree.sources import arrow_table
 from calitree.types import Kind
 
@@ -58,7 +60,7 @@ class SparkEngine:
 
     def __init__(self, session: SparkSession | None = None) -> None:
         self._session = session
-        self._jobs = Jobs()
+        self.jobs = Jobs()
         prefix = f"calitree_{uuid4().hex[:12]}"
         self._view_names = (f"{prefix}_{i}" for i in count())
         self.lock = threading.RLock()
@@ -81,13 +83,19 @@ class SparkEngine:
         with explained(f"load {name}"):
             frame = self._frame(name, source)
             if frame is not None:
-                return self._relation(name, frame)
+                table = self._relation(name, frame)
+                table.given = None if hasattr(source, "sparkSession") else source
+                return table
             return self._from_arrow(name, source)
 
-    def contract(self, contraction: Contraction) -> list[SparkTable]:
+    def contract(self, contraction: Contraction, watch: Watch | None = None) -> list[SparkTable]:
         """One query an output. They are independent, so they run side by side."""
         self._drop_abandoned()
-        tables = [self._own(each.table) for each in contraction.inputs]
+        tables = {
+            at: self._own(contraction.inputs[at].table)
+            for output in contraction.outputs
+            for at in output.inputs
+        }
         utc = self.session.conf.get("spark.sql.session.timeZone") in UTC
 
         def queries() -> list[Query]:
@@ -101,19 +109,45 @@ class SparkEngine:
                     wanted.setdefault(tables[index], set()).update(columns)
             if self.measure(wanted):
                 written = queries()
-        return self._run(
+        computing = (
             partial(self._computed, contraction.inputs, output, query)
             for output, query in zip(contraction.outputs, written, strict=True)
         )
+        return self._run(computing, watch)
+
+    def how(self, contraction: Contraction) -> str:
+        """It has but one way."""
+        return ""
 
     def arrow(self, table: Table) -> pa.Table:
         """The table in this process; whole numbers that stand for decimals are decimals again."""
         own = self._own(table)
-        held = own.held
-        if held is None:
-            with explained(f"read {own.label}"):
-                (held,) = self._run([own.frame.toArrow])
-        return decoded(held, own.fields)
+        return decoded(self.collected(own), own.fields)
+
+    def collected(self, table: SparkTable) -> pa.Table:
+        """The rows of a table as Spark has them."""
+        if table.held is not None:
+            return table.held
+        with explained(f"read {table.label}"):
+            (held,) = self._run([table.frame.toArrow])
+        return held
+
+    def origin(self, table: Table) -> Origin:
+        from calitree.engines.spark_saved import origin
+
+        return origin(self, self._own(table))
+
+    def write(self, table: Table, path: str) -> SavedMessage:
+        from calitree.engines.spark_saved import write
+
+        return write(self, self._own(table), path)
+
+    def restore(self, saved: SavedMessage | SavedRelation) -> SparkTable:
+        from calitree.engines.spark_saved import restored_message, restored_relation
+
+        if isinstance(saved, SavedRelation):
+            return restored_relation(self, saved)
+        return restored_message(self, saved)
 
     # -- for those who speak Spark ---------------------------------------------------------------
 
@@ -131,6 +165,10 @@ class SparkEngine:
         )
         with explained(f"read {own.label}"):
             return self.session.sql(f"SELECT {columns} FROM ({as_original(own)})")
+
+    def is_on_spark(self, tables: Iterable[Table]) -> bool:
+        """All are."""
+        return True
 
     def query(self, sql: str, tables: Mapping[str, Table]) -> pa.Table:
         """The answer to plain SQL over `tables` by these names, with their own column names.
@@ -260,8 +298,8 @@ class SparkEngine:
 
     # -- running ---------------------------------------------------------------------------------
 
-    def _run(self, tasks: Iterable[Callable[[], Value]]) -> list[Value]:
-        return self._jobs.run(self.session, tasks)
+    def _run(self, tasks: Iterable[Callable[[], Value]], watch: Watch | None = None) -> list[Value]:
+        return self.jobs.run(self.session, tasks, watch)
 
     def next_view(self) -> str:
         return next(self._view_names)

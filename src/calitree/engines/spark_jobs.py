@@ -10,6 +10,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
+from calitree.engines import Watch
+from calitree.engines.spark_watch import EVERY, is_remote, watching
 from calitree.errors import EngineError
 
 if TYPE_CHECKING:
@@ -19,11 +21,6 @@ THREADS = 4
 """How many calls run at a time: a small query leaves most of Spark idle."""
 
 Value = TypeVar("Value")
-
-
-def is_remote(session: SparkSession) -> bool:
-    """Whether Spark is reached by Spark Connect."""
-    return type(session).__module__.startswith("pyspark.sql.connect")
 
 
 class Jobs:
@@ -36,21 +33,29 @@ class Jobs:
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="calitree-spark")
 
-    def run(self, session: SparkSession, tasks: Iterable[Callable[[], Value]]) -> list[Value]:
-        """Run all, some at a time; once one fails, no other is begun."""
+    def run(
+        self,
+        session: SparkSession,
+        tasks: Iterable[Callable[[], Value]],
+        watch: Watch | None = None,
+    ) -> list[Value]:
+        """Run all, some at a time; once one fails, no other is begun. `watch` is told how far they
+        have come.
+        """
         tag, stopped = f"calitree-{uuid4().hex}", threading.Event()
 
-        def tagged(task: Callable[[], Value]) -> Value:
+        def begin(task: Callable[[], Value]) -> Value:
             if stopped.is_set():
                 raise EngineError("Interrupted.")
-            session.addTag(tag)
-            try:
+            with _tagged(session, tag):
                 return task()
-            finally:
-                session.removeTag(tag)
 
-        futures = [self._pool.submit(tagged, task) for task in tasks]
+        futures = [self._pool.submit(begin, task) for task in tasks]
         try:
+            if watch is not None:
+                with watching(session, tag) as done:
+                    while wait(futures, timeout=EVERY).not_done:
+                        watch(done())
             return [future.result() for future in futures]
         except BaseException as error:
             stopped.set()
@@ -59,15 +64,34 @@ class Jobs:
             raise
 
 
-def _interrupt(session: SparkSession, tag: str, futures: Sequence[Future[Any]]) -> None:
-    """Ctrl-C: stop the jobs of these tasks.
+@contextmanager
+def _tagged(session: SparkSession, tag: str) -> Iterator[None]:
+    """What this thread asks of Spark can be told by its tag.
 
-    Without Connect a tag is known only to the thread that has set it, and that one is waiting. So all
-    jobs of the session are stopped, as PySpark's own Ctrl-C does.
+    Without Connect it is the context's own tag, as the session's is known only to the thread that
+    has set it.
     """
+    if is_remote(session):
+        session.addTag(tag)
+    else:
+        session.sparkContext.addJobTag(tag)
+    try:
+        yield
+    finally:
+        if is_remote(session):
+            session.removeTag(tag)
+        else:
+            session.sparkContext.removeJobTag(tag)
+
+
+def _interrupt(session: SparkSession, tag: str, futures: Sequence[Future[Any]]) -> None:
+    """Ctrl-C: stop the jobs of these tasks, and no others."""
     for _ in range(50):  # again, as a job may have been just about to start
         with suppress(Exception):
-            session.interruptTag(tag) if is_remote(session) else session.interruptAll()
+            if is_remote(session):
+                session.interruptTag(tag)
+            else:
+                session.sparkContext.cancelJobsWithTag(tag)
         if not wait(futures, timeout=0.2).not_done:
             return
 
@@ -92,5 +116,9 @@ def _reason(text: str) -> str:
         found = re.findall(r"^[\w.]+: .+", python, re.MULTILINE)
         if found:
             reason: str = found[-1]
-            return reason.removeprefix("calitree.errors.").strip()
-    return next((line.strip() for line in text.splitlines() if line.strip()), "")
+            return re.sub(r"^calitree\.errors\.\w+: ", "", reason).strip()
+    if "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND" in text:
+        return "a message is lost with the executor that held it. Calibrate again."
+    lines = (line.lstrip(": \t").rstrip() for line in text.splitlines())
+    calling = "An error occurred while calling "  # says Py4J, before it says what error
+    return next((line for line in lines if line and not line.startswith(calling)), "")

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from calitree.engines.spark_numbers import DECIMAL, Field, as_decimal
 from calitree.errors import SchemaError
+from calitree.saved_tables import SavedRelation
 from calitree.types import Kind
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ _BYTES = {Kind.BOOLEAN: 1, Kind.STRING: 24, Kind.BINARY: 24, Kind.DECIMAL: 16, K
 class SparkTable:
     """A relation (its `key` is None), or a message, with at most one row for each value of its key.
 
-    It is in Spark (`frame`), in this process (`held`), or both; either has columns c0, c1, ….
+    It is in Spark (`frame`), in this process (`held`), or both; either has columns c0, c1, …. One
+    that was saved is in Spark once it is needed (`later` makes its frame).
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class SparkTable:
         held: pa.Table | None = None,
         key: frozenset[str] | None = None,
         null_free: frozenset[str] = frozenset(),
+        later: Callable[[], DataFrame] | None = None,
     ) -> None:
         self.engine = engine
         self.label = label
@@ -75,6 +78,11 @@ class SparkTable:
         self.known_rows = None if held is None else held.num_rows
         self.measured: set[str] = set()
         """The columns whose bounds come from the data, not from their types."""
+        self.given: Any = None
+        """The path or the name that a relation was loaded by, if Spark itself reads it."""
+        self.saved: SavedRelation | None = None
+        """What a relation was restored from."""
+        self._later = later
         self._view: str | None = None
         self._frames = [] if frame is None else [frame]
         # A frame of Connect tells the server that it is gone, and hangs if it is so only when the
@@ -106,8 +114,11 @@ class SparkTable:
     @property
     def frame(self) -> DataFrame:
         if not self._frames:
-            assert self.held is not None
-            self._frames.append(self.engine.local_frame(self.held))
+            if self._later is not None:
+                self._frames.append(self._later())
+            else:
+                assert self.held is not None
+                self._frames.append(self.engine.local_frame(self.held))
         return self._frames[0]
 
     @property
@@ -115,9 +126,10 @@ class SparkTable:
         """The name under which SQL finds this table. It is forgotten together with the table."""
         with self.engine.lock:
             if self._view is None:
-                self._view = self.engine.next_view()
-                self.frame.createOrReplaceTempView(self._view)
-                weakref.finalize(self, self.engine.abandoned.append, self._view)
+                frame, name = self.frame, self.engine.next_view()
+                frame.createOrReplaceTempView(name)
+                weakref.finalize(self, self.engine.abandoned.append, name)
+                self._view = name  # only now: the rows of a saved relation may be missing
             return self._view
 
     def learn(self, rows: int, sizes: Mapping[str, Any]) -> None:

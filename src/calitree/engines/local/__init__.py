@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
-from calitree.engines import Contraction, Input, Output, Table
+from calitree.engines import Contraction, Input, Output, Table, Watch
 from calitree.engines.local import parallel
 from calitree.engines.local import values as v
 from calitree.engines.local.codebook import Codebook
@@ -28,6 +28,7 @@ from calitree.engines.local.star import Star
 from calitree.engines.local.tables import ArrowColumns, Joined, Message, Relation, Rows
 from calitree.errors import EngineError
 from calitree.lately import Lately
+from calitree.saved_tables import Origin, SavedMessage, SavedRelation
 from calitree.types import Kind
 
 LARGE = 20_000
@@ -75,7 +76,28 @@ class LocalEngine:
             return pa.table({"": pa.nulls(table.rows)}).select([])
         return pa.table(columns)
 
-    def contract(self, contraction: Contraction) -> list[Message]:
+    def origin(self, table: Table) -> Origin:
+        from calitree.engines.local.later import origin
+
+        assert isinstance(table, Relation)
+        return origin(table)
+
+    def write(self, table: Table, path: str) -> SavedMessage:
+        from calitree.engines.local.later import write
+
+        assert isinstance(table, Message)
+        return write(table, path)
+
+    def restore(self, saved: SavedMessage | SavedRelation) -> Message | Relation:
+        from calitree.engines.local.later import restore
+
+        return restore(self.book, saved, self.threads)
+
+    def how(self, contraction: Contraction) -> str:
+        """It has but one way."""
+        return ""
+
+    def contract(self, contraction: Contraction, watch: Watch | None = None) -> list[Message]:
         """What depends on keys alone is remembered for a contraction that is asked again."""
         stars = self._stars.get(contraction)
         if stars is None:

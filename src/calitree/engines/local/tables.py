@@ -254,9 +254,13 @@ class Message(Rows):
     ) -> None:
         super().__init__(book, rows)
         self._codes = {(name, name): each for name, each in codes.items()}
-        self.annotations = dict(values)
+        self._annotations = dict(values)
         self.attributes = tuple(codes)
         self.kinds = {**kinds, **dict.fromkeys(values, Kind.OTHER)}
+
+    @property
+    def annotations(self) -> Mapping[str, Value]:
+        return self._annotations
 
     @property
     def nbytes(self) -> int:
@@ -269,6 +273,11 @@ class Message(Rows):
     def stored(self, part: str) -> Value:
         return self.annotations[part]
 
+    def distinct(self, attribute: str) -> pa.Array:
+        """The values that an attribute has, NULL aside."""
+        codes = np.unique(self.codes(attribute, {attribute: attribute}))
+        return self.book.dictionary(attribute).decode(codes[codes > 0])
+
     def renamed(self, keep: Sequence[str], columns: Sequence[Column]) -> Message:
         """The same as the output that has these columns, each of which is one of ours."""
         values: dict[str, Value] = {}
@@ -278,7 +287,7 @@ class Message(Rows):
             ours = stored_parts(factor.name, column.semiring)
             for part, name in zip(column.parts, ours, strict=True):
                 values[part] = self.annotations[name]
-        codes = {name: self._codes[name, name] for name in keep}
+        codes = {name: self.codes(name, {name: name}) for name in keep}
         return Message(self.book, codes, values, self.rows, {})
 
 

@@ -1,0 +1,92 @@
+"""What stands for calitree in the archive that goes to Spark's executors, until the package is found.
+
+In the archive this file is `calitree/__init__.py`, and the package itself lies beside it, to be
+unpacked: machine code is kept next to the files it was compiled from, and only for files that stay
+where they are. The directory is named by what is in it, so that a machine unpacks and compiles once
+for every version. Where the same files are installed already, those serve.
+
+This file must not import anything of calitree.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from importlib.machinery import PathFinder
+from importlib.util import find_spec
+from pathlib import Path
+from zipfile import ZipFile
+
+NEEDED = ("numba", "numpy", "pyarrow", "sqlglot")
+"""What the tasks import besides calitree."""
+
+INSIDE = "shipped/"
+"""Where in the archive the package is: not where Python would find it."""
+
+
+def digest(files: Mapping[str, bytes]) -> str:
+    """A name for these contents under these paths."""
+    found = hashlib.sha256()
+    for path, content in sorted(files.items()):
+        found.update(f"{path}\n{len(content)}\n".encode() + content)
+    return found.hexdigest()[:16]
+
+
+def home_of_the_package(archive: Path) -> Path:
+    """The directory in which the package of the archive is; it is unpacked if there is none."""
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if missing:
+        raise ImportError(
+            f"the Python of Spark's executors ({sys.executable}) has no {', '.join(missing)}. "
+            f"Install there: pip install {' '.join(missing)}"
+        )
+    name = archive.stem.rpartition("-")[2]
+    installed = _installed(archive)
+    if installed is not None and digest(dict(_sources(installed))) == name:
+        return installed.parent
+    with suppress(OSError, RuntimeError):  # of a user without a home
+        root = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+        return _unpacked(archive, root / "calitree" / "shipped" / name)
+    return _unpacked(archive, archive.parent / f".{name}")  # as long as the executor lives
+
+
+def _installed(archive: Path) -> Path | None:
+    """The calitree that would be imported were it not for the archive."""
+    elsewhere = [each for each in sys.path if each != str(archive)]
+    spec = PathFinder.find_spec("calitree", elsewhere)
+    return Path(spec.origin).parent if spec and spec.origin else None
+
+
+def _sources(package: Path) -> Iterator[tuple[str, bytes]]:
+    for path in package.rglob("*.py"):
+        yield path.relative_to(package).as_posix(), path.read_bytes()
+
+
+def _unpacked(archive: Path, directory: Path) -> Path:
+    """The directory with the package in it, never seen half full by another process."""
+    if not directory.is_dir():
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(dir=directory.parent))
+        try:
+            with ZipFile(archive) as file:
+                file.extractall(scratch, [n for n in file.namelist() if n.startswith(INSIDE)])
+            with suppress(OSError):  # another was quicker
+                (scratch / INSIDE).rename(directory)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+    if not os.access(directory / "calitree", os.W_OK):  # where machine code could not be kept
+        raise PermissionError(f"{directory} cannot be written to")
+    return directory
+
+
+if __name__ == "calitree":
+    # The module that replaces this one in sys.modules is what the import in progress returns.
+    sys.path.insert(1, str(home_of_the_package(Path(__file__).parent.parent)))
+    del sys.modules["calitree"]
+    importlib.import_module("calitree")

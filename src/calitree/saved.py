@@ -1,0 +1,189 @@
+"""Saved trees: opening, looking at and tidying the directories that `WideTable.save` makes.
+
+    wide.save("tree")                       # calibrated on a cluster
+    wide = ct.open("tree", engine="local")  # answers on a laptop without Spark
+    print(ct.saved.status("tree"))
+    ct.saved.tidy("tree")                   # files of older versions, and of writers that were killed
+
+Only the newest manifest is read when a tree is opened. A message or a relation is read when a query
+first needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+from calitree.calibrated import WideTable
+from calitree.custom import CustomMeasure
+from calitree.directory import Directory, SavedError
+from calitree.engines import engine_of
+from calitree.hypertree import Bag, Hypertree
+from calitree.joingraph import JoinGraph
+from calitree.manifest import MANIFESTS, MESSAGES, RELATIONS, Opened, Version, numbers, read
+from calitree.query import MeasureLike
+from calitree.saved_tables import SavedRelation, Saver
+from calitree.schema import Attribute, Join, Relation, Schema
+from calitree.semiring import Semiring
+from calitree.types import Kind
+
+Path = str | PathLike[str]
+
+
+def open_tree(path: Path, engine: Any = None, version: int | None = None) -> WideTable:
+    """Open a tree that `WideTable.save` has saved: the newest, or an older `version`.
+
+    `engine` is what `JoinGraph` takes, whatever engine the tree was saved from. What a query needs
+    beyond the saved messages is read from the relations, if they are still where they were.
+    """
+    directory = Directory(path)
+    manifest = read(directory, version)
+    chosen = JoinGraph().engine if engine is None else engine_of(engine)
+    if not isinstance(chosen, Saver):
+        raise SavedError(f"The {chosen.name} engine cannot open saved trees; choose another.")
+    tree = manifest.tree
+    relations = {
+        each.name: Relation(each.name, chosen.restore(each), each.version)
+        for each in manifest.relations
+    }
+    attributes = {
+        name: Attribute(name, tuple(map(tuple, columns)), Kind(kind))
+        for name, columns, kind in tree["attributes"]
+    }
+    joins = tuple(Join(a, b, tuple(map(tuple, pairs))) for a, b, pairs in tree["joins"])
+    schema = Schema(relations, joins, attributes)
+    wide = WideTable(
+        schema,
+        chosen,
+        _hypertree(schema, tree),
+        measures={name: _measure(given) for name, given in tree["measures"].items()},
+        group_by=tree["group_by"],
+        where=tree["where"],
+        memory_limit=tree["memory_limit"],
+        opened=Opened(
+            manifest.messages,
+            chosen.restore,
+            {(relation, sql): value for relation, sql, value in tree["centers"]},
+            Version(directory.path, manifest.number),
+        ),
+    )
+    for each in manifest.relations:
+        wide.saved.entries[relations[each.name].table] = each
+    return wide
+
+
+def _hypertree(schema: Schema, tree: Mapping[str, Any]) -> Hypertree:
+    bags = tuple(Bag(name, frozenset(a), tuple(relations)) for name, a, relations in tree["bags"])
+    columns = {name: frozenset(each) for name, each in schema.columns_of.items()}
+    return Hypertree(bags, tuple(map(tuple, tree["edges"])), columns, schema.rows)
+
+
+def _measure(given: Any) -> MeasureLike:
+    if isinstance(given, str):
+        return given
+    parts: dict[str, Any] = {
+        name: tuple(each) if isinstance(each, list) else each
+        for name, each in given["semiring"].items()
+    }
+    return CustomMeasure(Semiring(**parts), given["lifts"], given["final"])
+
+
+def tidy(path: Path, keep: int = 1) -> list[str]:
+    """Delete all versions but the newest `keep`, and every file that none of these names.
+
+    That includes what writers left that were killed, so nobody should be saving meanwhile. Whoever
+    has an older version open loses what is not read yet. Returns what was deleted.
+    """
+    if keep < 1:
+        raise SavedError(f"keep is at least 1, the newest version; got {keep}.")
+    directory = Directory(path)
+    there = {f"{d}/{name}" for d in (MESSAGES, RELATIONS) for name in directory.names(d)}
+    kept = [read(directory, number) for number in numbers(directory)[-keep:]]
+    if not kept:
+        read(directory)  # which says why not
+    # Manifests first: there must never be one that names a file which is gone.
+    manifests = {f"{each.number:012d}.json" for each in kept}
+    old = [f"{MANIFESTS}/{name}" for name in sorted(directory.names(MANIFESTS) - manifests)]
+    unnamed = sorted(there.difference(*(each.files for each in kept)))
+    for name in (*old, *unnamed):
+        directory.remove(name)
+    return [*old, *unnamed]
+
+
+@dataclass(frozen=True)
+class RelationStatus:
+    """A relation of a saved tree: where its rows are, and why they cannot be read if they cannot."""
+
+    name: str
+    rows: int
+    where: str
+    problem: str | None
+
+
+@dataclass(frozen=True)
+class Status:
+    """What is in the directory of a saved tree; `print` tells."""
+
+    path: str
+    version: int
+    versions: tuple[int, ...]
+    created: str
+    calitree: str
+    engine: str
+    measures: Mapping[str, str]
+    relations: tuple[RelationStatus, ...]
+    messages: int
+    nbytes: int
+
+    def __str__(self) -> str:
+        older = f", one of {len(self.versions)}" if len(self.versions) > 1 else ""
+        lines = [
+            f"{self.path}: version {self.version}{older}, saved {self.created} from the "
+            f"{self.engine} engine by calitree {self.calitree}",
+            f"{self.messages} messages, {self.nbytes:,} bytes in memory",
+            *(f"measure  {name} = {text}" for name, text in self.measures.items()),
+        ]
+        for each in self.relations:
+            problem = f"; missing: {each.problem}" if each.problem else ""
+            lines.append(f"relation {each.name}, {each.rows:,} rows, {each.where}{problem}")
+        return "\n".join(lines)
+
+
+def status(path: Path, version: int | None = None) -> Status:
+    """What a directory holds, and whether the relations are where they were."""
+    directory = Directory(path)
+    manifest = read(directory, version)
+    measures = {
+        name: given if isinstance(given, str) else f"{given['semiring']['name']} of its own"
+        for name, given in manifest.tree["measures"].items()
+    }
+    return Status(
+        str(directory),
+        manifest.number,
+        tuple(numbers(directory)),
+        manifest.created,
+        manifest.calitree,
+        manifest.tree["engine"],
+        measures,
+        tuple(map(_relation_status, manifest.relations)),
+        len(manifest.messages),
+        sum(each.table.nbytes for each in manifest.messages),
+    )
+
+
+def _relation_status(relation: SavedRelation) -> RelationStatus:
+    source, problem = relation.source, None
+    if source.place == "copied":
+        where = "copied"
+    elif source.place == "files":
+        count = len(source.files)
+        where = f"in {source.files[0].path}" if count == 1 else f"in {count} files"
+    elif source.place == "table":
+        where = f"in Spark's table {source.table}"
+    else:
+        where, problem = "not saved", source.reason
+    if problem is None:
+        problem = next((each.problem for each in source.files if each.problem), None)
+    return RelationStatus(relation.name, relation.rows, where, problem)
