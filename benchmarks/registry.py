@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from benchmarks import chain, growth, latency, spark_growth, spark_star, star, triangle
+from benchmarks import chain, growth, latency, spark_growth, spark_star, star, tpcds, triangle
 from benchmarks.frame import Benchmark
 
 BENCHMARKS: dict[str, Benchmark] = {
     each.BENCHMARK.name: each.BENCHMARK
-    for each in (star, latency, growth, triangle, spark_star, spark_growth, chain)
+    for each in (star, latency, growth, triangle, spark_star, spark_growth, chain, tpcds)
 }

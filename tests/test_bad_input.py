@@ -122,7 +122,7 @@ ENGINES = [
         lambda: ct.JoinGraph(engine=3),
         EngineError,
         f"An engine is one of {', '.join(NAMES)}, a SparkSession or an object with load, "
-        "contract and arrow; got int.",
+        "contract, how and arrow; got int.",
     ),
 ]
 

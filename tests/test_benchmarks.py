@@ -241,7 +241,10 @@ def test_each_tells_its_options(name: str, capsys: Any) -> None:
     with pytest.raises(SystemExit) as ended:
         main([name, "--help"])
     assert ended.value.code == 0
-    assert "--rows" in capsys.readouterr().out
+    told, own = capsys.readouterr().out, ArgumentParser()
+    registry.BENCHMARKS[name].options(own)
+    for option in ("repeat", *vars(own.parse_args([]))):
+        assert f"--{option.replace('_', '-')}" in told
 
 
 def test_a_wrong_number_is_refused(capsys: Any) -> None:

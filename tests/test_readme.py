@@ -5,18 +5,28 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyarrow import parquet
+from typer.testing import CliRunner
+
+import calitree as ct
+from calitree.cli import app
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
 BLOCK = re.compile(r"```(\w+)([^\n]*)\n(.*?)```", re.DOTALL)
 
 
-def test_examples_print_what_the_readme_shows() -> None:
+def test_examples_print_what_the_readme_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     blocks = BLOCK.findall((ROOT / "README.md").read_text())
-    namespace: dict[str, object] = {}
+    namespace: dict[str, Any] = {}
     printed, compared = None, 0
     for language, options, body in blocks:
         if language == "python" and "notest" not in options:
@@ -27,7 +37,30 @@ def test_examples_print_what_the_readme_shows() -> None:
         elif language == "text":
             assert printed == body
             compared += 1
-    assert compared >= 4
+        elif language == "toml":
+            write_tables(namespace["g"], tmp_path / "data")
+            (tmp_path / "model.toml").write_text(body)
+        elif language == "console" and body.startswith("$ "):
+            assert typed(body) == body
+            compared += 1
+    assert compared >= 7
+
+
+def write_tables(graph: ct.JoinGraph, directory: Path) -> None:
+    """The tables of a graph as Parquet files."""
+    directory.mkdir()
+    for name, relation in graph.schema.relations.items():
+        parquet.write_table(graph.engine.arrow(relation.table), directory / f"{name}.parquet")
+
+
+def typed(screen: str) -> str:
+    """What a terminal shows when the commands on it are typed again."""
+    shown = ""
+    for command in re.findall(r"^\$ calitree (.*)$", screen, re.MULTILINE):
+        done = CliRunner().invoke(app, shlex.split(command))
+        assert done.exit_code == 0, done.output
+        shown += f"$ calitree {command}\n{done.stdout}"
+    return shown
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from calitree import JoinGraph
+from calitree.engines.spark import SparkEngine
 from calitree.engines.spark_sql import to_spark
 from calitree.evaluate import evaluate
 from expression_cases import TEXTS, differences, expression, table
@@ -105,3 +109,18 @@ def test_a_cast_that_fails(spark: SparkSession, view: str, text: str) -> None:
 )
 def test_plain_expressions_stay_plain(text: str, expected: str) -> None:
     assert to_spark(expression(text).node) == expected
+
+
+@pytest.mark.spark
+def test_the_mean_of_decimals_has_all_its_digits(spark: SparkSession) -> None:
+    """Spark's own has four digits more than they have, so a right answer would seem to differ."""
+    thirds = pa.array([Decimal("1.00"), Decimal("1.00"), Decimal("0.00")], pa.decimal128(7, 2))
+    graph = JoinGraph(engine=SparkEngine(spark))
+    graph.add_relation("sales", pa.table({"store": [1, 1, 1], "price": thirds}))
+    graph.add_relation("stores", {"store": [1], "city": ["Quito"]})
+    graph.add_join("sales", "stores", on="store")
+    mean, some = "avg(price)", "1 - avg(price) filter (where price < 2)"
+    checked = graph.calibrate({"mean": mean, "some": some}).verify([{}, {"group_by": ["city"]}])
+    assert checked.built_by == "Spark"
+    assert checked.ok, str(checked)
+    assert checked.checks[0].result.rows()[0]["mean"] == pytest.approx(2 / 3, rel=1e-12)

@@ -2,24 +2,48 @@
 
 from __future__ import annotations
 
-import sys
+import logging
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 if TYPE_CHECKING:
-    from calitree.result import Result
+    from calitree.query import MeasureLike
+
+
+class Commands(TyperGroup):
+    """All commands: our own errors are one line on standard error, not a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        from calitree.errors import CalitreeError
+
+        try:
+            return super().invoke(ctx)
+        except CalitreeError as error:
+            typer.echo(f"calitree: {error}", err=True)
+            raise typer.Exit(2) from error
+        except KeyboardInterrupt as error:
+            typer.echo("calitree: interrupted", err=True)
+            raise typer.Exit(130) from error
+
 
 app = typer.Typer(
+    cls=Commands,
     help="Interactive analytics over the join of many tables, without ever building that join.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # in rich's, [relations] would be a colour
+    context_settings={"max_content_width": 100},
 )
 
-FORMATS = ("table", "csv", "json", "parquet")
-ENGINE = "Who computes: hybrid, spark or local; hybrid if Spark is installed."
+ENGINE = "Who computes: hybrid, spark or local; hybrid if PySpark is installed, else local."
+NAMED = re.compile(r"\s*([^\W\d]\w*)\s*=\s*(.+)", re.DOTALL)
+"""A new measure: its name, and its SQL."""
 
 
 @app.callback(invoke_without_command=True)
@@ -39,7 +63,7 @@ def demo(
         str, typer.Option(help="Who computes: hybrid, spark, local or reference.")
     ] = "hybrid",
 ) -> None:
-    """Calibrate a year of New York flights, ask eight delta queries, and check each answer.
+    """Calibrate a year of flights, ask eight delta queries, check them.
 
     Exit status 1 if any answer differs from that of the join really built.
     """
@@ -64,11 +88,16 @@ def calibrate(
     ] = None,
     in_process: Annotated[
         int | None,
-        typer.Option(help="Megabytes of a relation that are still read by this process."),
+        typer.Option(
+            min=0,
+            help="Megabytes that a relation may have to be held by this process. [default: 256]",
+        ),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
 ) -> None:
     """Calibrate the tree of a model file and save it.
+
+    What a cluster needs is in docs/cluster.md.
 
     \b
         [relations]
@@ -82,10 +111,15 @@ def calibrate(
         n = "count(*)"
         revenue = "sum(sales.price)"
     """
+    from calitree.directory import Directory
+    from calitree.manifest import MANIFESTS
     from calitree.model import Model
 
-    chosen = _engine(engine, master, remote, in_process)
-    wide = Model.read(model).calibrate(chosen, progress=False if quiet else None)
+    given = Model.read(model)
+    graph = given.graph(_engine(engine, master, remote, in_process))
+    # Where nothing can be saved, that is better known before long work than after it.
+    Directory(out).make(MANIFESTS)
+    wide = given.calibrate(graph, progress=False if quiet else None)
     version = wide.save(out)
     if not quiet:
         typer.echo(str(wide.calibration), err=True)
@@ -107,7 +141,7 @@ def query(
         list[str] | None, typer.Option(help="Join only these relations. Repeatable.")
     ] = None,
     form: Annotated[
-        str, typer.Option("--format", "-f", help=f"One of {', '.join(FORMATS)}.")
+        str, typer.Option("--format", "-f", help="One of table, csv, json, parquet.")
     ] = "table",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A file instead of standard output.")
@@ -119,14 +153,23 @@ def query(
     master: Annotated[str | None, typer.Option(help="Where Spark runs, if it is needed.")] = None,
     version: Annotated[int | None, typer.Option(help="An older version of the tree.")] = None,
 ) -> None:
-    """Ask a saved tree: other groups, filters and measures than it was calibrated for."""
-    from calitree import open as open_tree
-    from calitree.errors import QueryError, did_you_mean
+    """Ask a saved tree: any groups, filters and measures.
 
-    if form not in FORMATS:
-        raise QueryError(f"There is no format {form!r}.{did_you_mean(form, FORMATS)}")
-    if form == "parquet" and output is None:
-        raise QueryError("Parquet goes into a file: say --output FILE.")
+    \b
+        calitree query tree --by stores.city --where "family = 'DAIRY'"
+        calitree query tree --by family -m revenue -m "dearest=max(price)"
+        calitree query tree --by day --format csv --output days.csv
+
+    \b
+    table    aligned text; fractions have six digits
+    csv      with a header; NULL is empty, an empty text is two quotes
+    json     an object a line; decimals, dates and times are text
+    parquet  with --output only
+    """
+    from calitree import open as open_tree
+    from calitree.formats import check_format, write
+
+    check_format(form, output)
     wide = open_tree(tree, _engine(engine, master, None, None), version)
     asked: dict[str, Any] = {
         "group_by": by or (),
@@ -137,7 +180,10 @@ def query(
     if plan:
         typer.echo(str(wide.plan(**asked)))
         return
-    _write(wide.query(**asked), form, output)
+    result = wide.query(**asked)
+    write(result, form, output)
+    if not result.exact:
+        typer.echo("calitree: sums did not fit 64 bits, and went on as floating point", err=True)
 
 
 @app.command()
@@ -145,7 +191,7 @@ def status(
     tree: Annotated[str, typer.Argument(help="The directory (or URL) of a saved tree.")],
     version: Annotated[int | None, typer.Option(help="An older version of the tree.")] = None,
 ) -> None:
-    """Tell what a saved tree holds: its measures, messages and relations, and what is missing."""
+    """Tell what a saved tree holds, and which relations are missing."""
     from calitree.saved import status as status_of
 
     typer.echo(str(status_of(tree, version)))
@@ -156,7 +202,10 @@ def tidy(
     tree: Annotated[str, typer.Argument(help="The directory (or URL) of a saved tree.")],
     keep: Annotated[int, typer.Option(help="How many of the newest versions to keep.")] = 1,
 ) -> None:
-    """Delete the older versions of a saved tree, and what writers left that were killed."""
+    """Delete older versions of a saved tree, and files of none.
+
+    Writers that were killed leave such files. Nobody should be saving to it meanwhile.
+    """
     from calitree.saved import tidy as tidy_up
 
     for name in tidy_up(tree, keep):
@@ -165,7 +214,7 @@ def tidy(
 
 @app.command()
 def warm_up() -> None:
-    """Compile the local engine for this machine now, not when it is first used.
+    """Compile the local engine now, not when it is first used.
 
     This takes some ten seconds, once for each version; if nothing is left to compile, a second or two.
     """
@@ -188,6 +237,8 @@ def _engine(
 
     if name not in (None, "hybrid", "spark"):
         raise EngineError(f"--master, --remote and --in-process are not for the {name} engine.")
+    if master is not None and remote is not None:
+        raise EngineError("--master and --remote both say where Spark is; give one of them.")
     session = None
     if master is not None or remote is not None:
         session = spark_session(master or LOCAL, remote=remote)
@@ -197,57 +248,37 @@ def _engine(
     return HybridEngine(session, in_process=limit)
 
 
-def _measures(given: list[str] | None, known: Any) -> Any:
-    """Names of the tree's own measures and new ones, in the order they were given."""
+def _measures(given: list[str] | None, known: Mapping[str, MeasureLike]) -> Any:
+    """Names of the tree's own measures and new ones, in the order they were given.
+
+    A new one without a name is called as it is written.
+    """
+    from calitree.errors import QueryError, did_you_mean
+
     if not given:
         return None
-    if not any("=" in each for each in given):
-        return given
-    found = {}
+    found: dict[str, MeasureLike] = {}
     for each in given:
-        name, mark, text = each.partition("=")
-        found[name.strip()] = text.strip() if mark else known.get(name, name)
+        named = NAMED.fullmatch(each)
+        name, text = (named[1], named[2]) if named else (each, each)
+        if not named and "(" not in each:
+            if each not in known:
+                hint = did_you_mean(each, known)
+                raise QueryError(
+                    f"There is no measure {each!r}.{hint} A new one is given as name=EXPRESSION."
+                )
+            text = known[each]
+        if name in found:
+            raise QueryError(f"There are two measures {name!r}; give one another name.")
+        found[name] = text
     return found
 
 
-def _write(result: Result, form: str, output: Path | None) -> None:
-    table = result.arrow()
-    if form == "parquet":
-        from pyarrow import parquet
-
-        parquet.write_table(table, output)
-        return
-    if form == "csv":
-        import pyarrow as pa
-        from pyarrow import csv
-
-        sink = pa.BufferOutputStream()
-        csv.write_csv(table, sink)
-        text = sink.getvalue().to_pybytes().decode()
-    elif form == "json":
-        import json
-
-        text = "".join(json.dumps(row, default=str) + "\n" for row in table.to_pylist())
-    else:
-        text = f"{result.text()}\n"
-    if output is None:
-        typer.echo(text, nl=False)
-    else:
-        output.write_text(text, encoding="utf-8")
-
-
 def main() -> None:
-    """Run the command line; our own errors are one line on standard error, not a traceback."""
-    from calitree.errors import CalitreeError
-
-    try:
-        app()
-    except CalitreeError as error:
-        typer.echo(f"calitree: {error}", err=True)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        typer.echo("calitree: interrupted", err=True)
-        sys.exit(130)
+    """Run the command line."""
+    # What libraries log as an error they also raise; of Ctrl-C, py4j would log two tracebacks.
+    logging.disable(logging.ERROR)
+    app()
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ where = "sales.price > 0"
 
 from __future__ import annotations
 
+import glob
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -54,7 +55,7 @@ class Model:
         """Read and check a model file; what is wrong in it is told by its name there."""
         path = Path(path)
         try:
-            given = tomllib.loads(path.read_text(encoding="utf-8"))
+            given = tomllib.loads(path.read_text(encoding="utf-8-sig"))
         except OSError as error:
             raise ModelError(f"Cannot read {path}: {error.strerror}.") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -91,22 +92,22 @@ class Model:
             graph.add_join(join["left"], join["right"], on=join["on"])
         return graph
 
-    def calibrate(self, engine: Any = None, progress: Progress | bool | None = None) -> WideTable:
-        """The wide table of the pivot."""
-        return self.graph(engine).calibrate(
-            self.measures, self.group_by, self.where, progress=progress
-        )
+    def calibrate(self, graph: JoinGraph, progress: Progress | bool | None = None) -> WideTable:
+        """The wide table of the pivot, over what `graph` has made."""
+        return graph.calibrate(self.measures, self.group_by, self.where, progress=progress)
 
     def _located(self, name: str, source: Any) -> Any:
         """Paths from where the file is; a URL or the name of a Spark table as it stands."""
-        if isinstance(source, list):
+        if isinstance(source, list) and source:
             return [self._located(name, each) for each in source]
-        if not isinstance(source, str):
+        if not isinstance(source, str) or not source:
             raise ModelError(f"{self.path}: relation {name} is a path or a table, not {source!r}.")
-        beside = self.path.parent / Path(source).expanduser()
+        path = Path(source).expanduser()
+        beside = self.path.parent / path
         if is_url(source) or not (looks_like_a_path(source) or beside.exists()):
             return source
-        return str(beside)
+        # Only what the file says is a pattern; the name of a directory above may look like one.
+        return str(beside if beside.exists() else Path(glob.escape(str(self.path.parent))) / path)
 
 
 def _table(path: Path, given: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
-    from rich.progress import Task
+    from rich.progress import Task, TaskID
 
 Progress = Callable[[int, int, str], None]
 """Called with (done, total, what is being done now)."""
@@ -51,17 +51,22 @@ class _Caller:
 
 
 class _Terminal:
-    """A bar for each bag that has begun. They appear once the work has taken a second, so that
-    quick work stays quiet, unless they are asked for.
+    """A bar for each bag that has begun; it starts anew if the bag has more to send. They appear
+    once the work has taken a second, so that quick work stays quiet, unless they are asked for.
     """
 
     def __init__(self, bars: Bars, at_once: bool) -> None:
         self.bars = bars
         self.appears = time.monotonic() + (0 if at_once else 1)
+        self.bags: dict[str, TaskID] = {}
 
     def begin(self, done: int, total: int, name: str, what: str, rows: int) -> Told:
         self._finish()
-        task = self.bars.add_task(name, total=max(1, rows))
+        if name in self.bags:
+            self.bars.reset(self.bags[name])
+        else:
+            self.bags[name] = self.bars.add_task(name, total=rows)
+        task = self.bags[name]
         self._appear()
 
         def told(part: float) -> None:
@@ -86,7 +91,7 @@ class _Terminal:
 def progress_bar(wanted: Progress | bool | None) -> Iterator[Listener]:
     """Bars on a terminal's standard error, the caller's own function, or silence.
 
-    With None there are bars only on a terminal.
+    Bars need a terminal or a notebook, and with None a terminal.
     """
     if callable(wanted):
         yield _Caller(wanted)
@@ -101,18 +106,25 @@ def progress_bar(wanted: Progress | bool | None) -> Iterator[Listener]:
 
     class Speed(ProgressColumn):
         def render(self, task: Task) -> Text:
-            return Text(_speed(task.total or 0, task.completed, task.elapsed or 0))
+            return Text(speed(task))
 
+    console = Console(stderr=True)
+    if not (console.is_terminal or console.is_jupyter):
+        yield _Silence()
+        return
     columns = (TextColumn("{task.description}"), BarColumn(), Speed(), TimeElapsedColumn())
-    bars = Bars(*columns, console=Console(stderr=True), transient=True)
+    bars = Bars(*columns, console=console, transient=True)
     try:
         yield _Terminal(bars, at_once=bool(wanted))
     finally:
         bars.stop()
 
 
-def _speed(rows: float, done: float, seconds: float) -> str:
-    """How many rows there are, and how many of them were done in a second."""
-    if not seconds or not done:
-        return f"{rows:,.0f} rows"
-    return f"{rows:,.0f} rows  {done / seconds:,.0f} rows/s"
+def speed(task: Task) -> str:
+    """How many rows a bar has, and how many of them were done in a second while it ran."""
+    rows = task.total or 0
+    counted = "1 row" if rows == 1 else f"{rows:,.0f} rows"
+    seconds = task.elapsed if task.finished_time is None else task.finished_time
+    if not seconds or not task.completed:
+        return counted
+    return f"{counted}  {task.completed / seconds:,.0f} rows/s"

@@ -113,7 +113,7 @@ class Result:
 
     def text(self, limit: int | None = None) -> str:
         """As aligned columns of text: all rows, or the first so many."""
-        head = self._head(len(self) if limit is None else limit).to_pylist()
+        head = (self._arrow if limit is None else self._head(limit)).to_pylist()
         cells = [self.columns, *([_shown(row[c]) for c in self.columns] for row in head)]
         widths = [max(len(row[i]) for row in cells) for i in range(len(self.columns))]
         lines = [
@@ -144,4 +144,6 @@ class Result:
 def _shown(value: object) -> str:
     if value is None:
         return "NULL"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.0f}" if 1e6 <= abs(value) < 1e15 else f"{value:.6g}"

@@ -221,9 +221,9 @@ def engine_of(engine: Any) -> Engine:
         from calitree.engines.hybrid import HybridEngine
 
         return HybridEngine(engine)
-    if all(hasattr(engine, verb) for verb in ("load", "contract", "arrow")):
+    if all(hasattr(engine, verb) for verb in ("load", "contract", "how", "arrow")):
         return cast(Engine, engine)
     raise EngineError(
-        f"An engine is one of {', '.join(NAMES)}, a SparkSession or an object with load, contract "
-        f"and arrow; got {type(engine).__name__}."
+        f"An engine is one of {', '.join(NAMES)}, a SparkSession or an object with load, contract, "
+        f"how and arrow; got {type(engine).__name__}."
     )

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -34,6 +33,7 @@ from calitree.files import is_parquet
 from calitree.parquet import ParquetColumns
 from calitree.saved_tables import Origin, SavedMessage, SavedRelation
 from calitree.sources import files_of
+from calitree.storage import filesystem_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -261,4 +261,5 @@ class HybridEngine:
 
 
 def _size(files: Iterable[str]) -> int:
-    return sum(Path(file).stat().st_size for file in files)
+    found = (system.get_file_info(path) for system, path in map(filesystem_of, files))
+    return sum(each.size or 0 for each in found)

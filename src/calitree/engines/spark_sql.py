@@ -70,6 +70,11 @@ def _wide(node: exp.Expr) -> str:
     return f"CAST({_sql(node)} AS BIGINT)"
 
 
+def _mean(node: exp.Expr) -> str | None:
+    """A double; of decimals Spark would give a decimal, rounded after four more digits."""
+    return f"AVG(CAST({_sql(node.this)} AS DOUBLE))" if kind_of(node.this) is Kind.DECIMAL else None
+
+
 def _whole(node: exp.Expr) -> str:
     """FLOOR and CEIL as doubles; from 2^52 on, every double is whole."""
     x, function = _sql(node.this), type(node).__name__.upper()
@@ -207,6 +212,7 @@ _RULES: dict[type[exp.Expr], Callable[[exp.Expr], str | None]] = {
     exp.Literal: _literal,
     exp.Length: _wide,
     exp.Extract: _wide,
+    exp.Avg: _mean,
     exp.Floor: _whole,
     exp.Ceil: _whole,
     exp.Round: _round,

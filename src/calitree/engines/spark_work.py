@@ -30,6 +30,9 @@ SCHEMA = "output int, bucket int, data binary"
 PARTS = 8
 """Messages of one output that a task collects before it sums them."""
 
+REMEMBERED = 1 << 23
+"""Values that a Python process may have numbered before it begins anew."""
+
 BLOCK = 1 << 20
 """Rows of Spark's own that are gathered before a contraction."""
 
@@ -97,9 +100,9 @@ class Work:
 
     def run(self, batches: Batches) -> Batches:
         """What `mapInArrow` calls in a task."""
-        engine, arrived = _prepared.of(self.name, self._prepare)
-        sums = [_Sum(engine, output, self.limit * self.buckets) for output in self.outputs]
+        sums = [_Sum(output, self.limit * self.buckets) for output in self.outputs]
         for rows, where in self.source.tables(batches):
+            engine, arrived = _prepared.of(self.name, self._prepare)
             relation = Relation(engine.book, ArrowColumns(rows))
             inputs = {**arrived, self.relation: Input(relation, self.names[self.relation])}
             given = tuple(inputs[at] for at in sorted(inputs))
@@ -107,6 +110,8 @@ class Work:
                 found = engine.contract(Contraction(given, self.outputs))
             for each, message in zip(sums, found, strict=True):
                 each.add(to_wire(message))
+            if engine.book.values > REMEMBERED:
+                _prepared.clear()
             if all(each.is_too_large for each in sums):
                 break
         for number, (each, output) in enumerate(zip(sums, self.outputs, strict=True)):
@@ -139,7 +144,6 @@ class Merging:
 
     def run(self, batches: Batches) -> Batches:
         """What `mapInArrow` calls in a task that has got all parts of its buckets."""
-        engine = LocalEngine(threads=1)
         sums: dict[tuple[int, int], _Sum] = {}
         beyond: set[int] = set()
         for batch in batches:
@@ -148,7 +152,7 @@ class Merging:
                     beyond.add(number)
                 else:
                     key = (number, bucket)
-                    each = sums.setdefault(key, _Sum(engine, self.outputs[number], self.limit))
+                    each = sums.setdefault(key, _Sum(self.outputs[number], self.limit))
                     each.add(table_of(data))
         beyond |= {number for (number, _), each in sums.items() if each.is_too_large}
         for number in beyond:
@@ -161,8 +165,8 @@ class Merging:
 class _Sum:
     """Parts of one message, summed now and then; forgotten once one is too large."""
 
-    def __init__(self, engine: LocalEngine, output: Output, limit: int) -> None:
-        self.engine, self.output, self.limit = engine, output, limit
+    def __init__(self, output: Output, limit: int) -> None:
+        self.output, self.limit = output, limit
         self.is_too_large = False
         self.parts: list[pa.Table] = []
 
@@ -178,7 +182,7 @@ class _Sum:
         return [self._merged()] if len(self.parts) > 1 else self.parts
 
     def _merged(self) -> pa.Table:
-        return to_wire(merged(self.engine, self.output, self.parts))
+        return to_wire(merged(LocalEngine(threads=1), self.output, self.parts))
 
 
 def merged(engine: LocalEngine, output: Output, parts: Sequence[pa.Table]) -> Message:

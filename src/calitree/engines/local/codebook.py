@@ -17,6 +17,11 @@ class Codebook:
         self._dictionaries: dict[str, Dictionary] = {}
         self._spaces: dict[tuple[str, ...], Space] = {(): Nothing()}
 
+    @property
+    def values(self) -> int:
+        """How many values all dictionaries hold."""
+        return sum(each.size for each in self._dictionaries.values())
+
     def dictionary(self, attribute: str) -> Dictionary:
         found = self._dictionaries.get(attribute)
         if found is None:

@@ -55,7 +55,8 @@ class LaterColumns:
             raise MissingRelationError(name, source.reason)
         if source.place == "table":
             raise MissingRelationError(
-                name, f"they are in Spark's table {source.table}: open the tree with engine='spark'"
+                name,
+                f"they are in Spark's table {source.table}: open the tree with engine='hybrid'",
             )
         source.check(name)
         files = [file.path for file in source.files]
