@@ -47,7 +47,7 @@ docs: $(VENV)/.installed-dev ## Run the examples in the documentation and follow
 	$(PYTEST) tests/test_readme.py $(ARGS)
 
 warm: $(VENV)/.installed-dev ## Let Spark start in half the time (200 MB of cache, Java 25)
-	$(BIN)/python -c "from calitree.spark_startup import warm_up; print(warm_up())"
+	$(BIN)/calitree warm-up --spark
 
 clean: ## Remove .venv and all that can be made again
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis \

@@ -72,7 +72,7 @@ def run(given: Namespace, race: Race) -> None:
         }.items():
             measured = {r: pivot(race, files[:r], fanout, name, make) for r in given.lengths}
             record_growth(race, fanout, name, measured)
-            if name == "hybrid":
+            if name == "all on Spark":
                 ours = measured
         for length in given.lengths:
             plain(race, session, files[:length], fanout, ours[length])

@@ -91,7 +91,7 @@ def ask_while_a_worker_dies(master: str, directory: str) -> dict[str, Any]:
 
     There are as many tasks as if there were many cores, and then some that sum what they found.
     """
-    session = ct.spark_session(master, config={**SMALL, "spark.default.parallelism": "10"})
+    session = ct.spark_session(master, config={**SMALL, "spark.default.parallelism": "40"})
     tracker = session.sparkContext.statusTracker()
     seen: dict[str, Any] = {}
 
@@ -107,10 +107,11 @@ def ask_while_a_worker_dies(master: str, directory: str) -> dict[str, Any]:
         now = stage()
         seen["left when it died"] = now.numTasks - now.numCompletedTasks if now else 0
 
-    watching = threading.Thread(target=watch)
+    watching = threading.Thread(target=watch, daemon=True)
     watching.start()
     wide = star(directory, HybridEngine(session, in_process=LARGE)).calibrate(FEW)
-    watching.join()
+    watching.join(timeout=60)
+    assert seen, "there was no middle to kill it in"
     seen["wrong"] = differences(directory, wide, AT_HOME, FEW)
     small = ct.JoinGraph(SparkEngine(session))
     small.add_relation("a", {"k": [1, 2], "u": [1, 1]})

@@ -213,7 +213,14 @@ def tidy(
 
 
 @app.command()
-def warm_up() -> None:
+def warm_up(
+    spark: Annotated[
+        bool,
+        typer.Option(
+            "--spark", help="Also let Spark start in half the time: 200 MB of cache, Java 25."
+        ),
+    ] = False,
+) -> None:
     """Compile the local engine now, not when it is first used.
 
     This takes some ten seconds, once for each version; if nothing is left to compile, a second or two.
@@ -221,6 +228,10 @@ def warm_up() -> None:
     from calitree.warm import warm_up as compile_all
 
     compile_all()
+    if spark:
+        from calitree.spark_startup import warm_up as archive_classes
+
+        typer.echo(f"Spark starts from {archive_classes()}", err=True)
 
 
 def _engine(

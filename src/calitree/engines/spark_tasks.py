@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
 
 SPLIT = 1 << 20
 """Rows that a task reads at a time."""
+
+TASK, WAVES = 4_000_000, 4
+"""Rows that are worth a task of their own, and tasks that a slot gets at most."""
 
 DIRECT = 32
 """Tasks whose parts the driver sums by itself; where there are more, other tasks do it."""
@@ -174,8 +178,13 @@ class Tasks:
         columns = scan.columns
         columns.check()
         types = {label: columns.schema.field(label).type for label in scan.attributes.values()}
-        splits = tuple(scan.chosen.splits(self.split))
-        tasks = max(1, min(len(splits), 4 * max(2, self._parallelism(session))))
+        chosen, slots = scan.chosen, self._parallelism(session)
+        # A task costs some tens of milliseconds whatever it does; where rows are many, several for
+        # each slot even out what one slot is slower than another.
+        tasks = slots * min(WAVES, max(1, ceil(chosen.rows / (slots * TASK))))
+        each = max(1, ceil(chosen.rows / tasks))
+        splits = tuple(chosen.splits(ceil(each / ceil(each / self.split))))
+        tasks = min(tasks, len(splits))
         numbers = session.range(0, len(splits), 1, numPartitions=tasks)
         merging = 0 if tasks <= DIRECT else self._merging(session)
         source = Splits(splits, types)
