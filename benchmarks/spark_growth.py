@@ -4,7 +4,7 @@ what it makes of skewed keys.
 Rows do not pass through the driver, so its memory must not grow with them. It is measured in a
 process of its own for each size: this process's Python, and the JVM that it has started. In local
 mode that JVM runs the tasks too. A job of Spark's takes a third of a second however little it does,
-which makes a row of the smallest size dear; so what a further million costs is told too.
+which makes a row of the smallest size dear; so the distance from a straight line is told too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import statistics
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,15 +85,21 @@ def raced(
 
 
 def record_growth(race: Race, times: Mapping[int, float], peaks: Mapping[int, Peak]) -> None:
-    record_spread(
-        race,
-        "seconds for a million rows",
-        {str(rows): seconds / rows * 1e6 for rows, seconds in times.items()},
+    each = {rows: seconds / rows * 1e6 for rows, seconds in times.items()}
+    middle = statistics.median(each.values())
+    race.record(
+        "seconds for a million rows: the furthest from the median",
+        (Bar("off", at_most=SPREAD),),
+        off=max(abs(value / middle - 1) for value in each.values()),
+        seconds_for_a_million={str(rows): value for rows, value in each.items()},
     )
-    record_spread(
-        race,
-        "seconds for a further million rows",
-        {f"{a} to {b}": (times[b] - times[a]) / (b - a) * 1e6 for a, b in pairwise(sorted(times))},
+    slope, start = np.polyfit(list(times), list(times.values()), 1)
+    race.record(
+        "seconds: the furthest from a straight line",
+        (Bar("off", at_most=SPREAD),),
+        off=max(abs(times[rows] / (start + slope * rows) - 1) for rows in times),
+        seconds_at_once=start,
+        seconds_for_a_further_million=slope * 1e6,
     )
     python = {rows: peak.peak for rows, peak in peaks.items()}
     race.record(
@@ -103,16 +108,6 @@ def record_growth(race: Race, times: Mapping[int, float], peaks: Mapping[int, Pe
         spread=max(python.values()) - min(python.values()),
         peaks={str(rows): value for rows, value in python.items()},
         jvm_peaks={str(rows): peak.before for rows, peak in peaks.items()},
-    )
-
-
-def record_spread(race: Race, name: str, seconds: Mapping[str, float]) -> None:
-    middle = statistics.median(seconds.values())
-    race.record(
-        f"{name}: the furthest from the median",
-        (Bar("off", at_most=SPREAD),),
-        off=max(abs(value / middle - 1) for value in seconds.values()),
-        each=dict(seconds),
     )
 
 
