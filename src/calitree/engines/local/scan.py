@@ -11,12 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from calitree.engines import Factor
 from calitree.engines.local.codebook import Codebook
 from calitree.engines.local.dictionary import Codes
 from calitree.engines.local.legs import Leg
 from calitree.engines.local.program import Program
-from calitree.engines.local.summed import Axis, Masks, Summed
+from calitree.engines.local.summed import Axis, Masks, Pressed, Summed
+from calitree.engines.local.values import Value
 from calitree.expressions import Expression
+from calitree.semiring import Semiring
 
 Array = np.ndarray[Any, Any]
 
@@ -38,6 +41,10 @@ class Scan:
         sets = sorted({separator for _, separator in around.values() if separator})
         self.axes = [s for s in sets if not any(set(s) < set(other) for other in sets)]
         self._sums: list[Summed] = []
+        self._met: dict[tuple[int, tuple[Expression, ...]], Array] = {}
+        self._own: dict[tuple[Factor, Semiring], list[Value]] = {}
+        self.products: dict[Pressed, Value] = {}
+        """What arrives on an axis, multiplied: sums that share it share what is made of it too."""
 
     def summed(self, onto: tuple[str, ...], masks: Masks) -> Summed:
         """Sums by these attributes, with these messages multiplied in."""
@@ -66,8 +73,21 @@ class Scan:
         separator = set(self.around[at][1])
         return next(axis for axis in self.axes if separator <= set(axis))
 
+    def own(self, factor: Factor, semiring: Semiring) -> list[Value]:
+        """A factor of the table itself, on every row."""
+        key = (factor, semiring)
+        if key not in self._own:
+            self._own[key] = self.leg.factor(factor, semiring)
+        return self._own[key]
+
     def meets(self, at: int, masks: Sequence[Expression]) -> Array:
         """One more than the row of a message in each id of its axis; 0 where it has none."""
+        key = (at, tuple(masks))
+        if key not in self._met:
+            self._met[key] = self._meets(at, masks)
+        return self._met[key]
+
+    def _meets(self, at: int, masks: Sequence[Expression]) -> Array:
         leg, separator = self.around[at]
         space, axis = self.book.space(separator), self.axis(at)
         if axis == separator:

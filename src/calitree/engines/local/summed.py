@@ -42,6 +42,9 @@ Axis: TypeAlias = tuple[str, ...]
 Masks: TypeAlias = Mapping[int, tuple[Expression, ...]]
 """The messages that are multiplied in, with the predicates on their rows."""
 
+Pressed: TypeAlias = tuple[tuple[int, Factor | None, tuple[Expression, ...]], ...]
+"""Factors of some messages (None where one is only to be met), with the predicates on their rows."""
+
 Result: TypeAlias = Callable[[], Value]
 Spec: TypeAlias = tuple[Semiring, tuple[Factor, ...], tuple[tuple[int, Factor], ...]]
 """A column: the table's own factors, and those of the messages on the way."""
@@ -53,8 +56,6 @@ class Summed:
     def __init__(self, scan: Scan, onto: tuple[str, ...], masks: Masks) -> None:
         self.scan, self.onto, self.masks = scan, onto, masks
         self._columns: dict[Spec, str] = {}
-        self._met: dict[int, Array] = {}
-        self._products: dict[tuple[tuple[int, Factor | None], ...], Value] = {}
         self._results: dict[str, Result] = {}
         self._grouping: Grouping | None = None
         self._present: Callable[[], Array] = lambda: np.empty(0)
@@ -70,9 +71,7 @@ class Summed:
 
     def met(self, at: int) -> Array:
         """One more than the row of a message in each id of its axis; 0 where it has none."""
-        if at not in self._met:
-            self._met[at] = self.scan.meets(at, self.masks[at])
-        return self._met[at]
+        return self.scan.meets(at, self.masks[at])
 
     def there(self, axis: Axis) -> Array | None:
         """Which ids of an axis all its messages have; None if it has no message."""
@@ -149,7 +148,7 @@ class Summed:
     ) -> Result:
         """Σ of a product of numbers."""
         by_axis = self._by_axis(pressed)
-        lifts = [self.scan.leg.factor(factor, SUM_PRODUCT)[0] for factor in own]
+        lifts = [self.scan.own(factor, SUM_PRODUCT)[0] for factor in own]
         values = [*by_axis.values(), *lifts]
         whole = all(value.is_integer for value in values)
         integers = [value for value in values if value.is_integer]
@@ -174,11 +173,12 @@ class Summed:
         silent = self.masks.keys() - {at for at, _ in pressed}
         for at, factor in [*pressed, *((at, None) for at in sorted(silent))]:
             parts.setdefault(self.scan.axis(at), []).append((at, factor))
-        return {axis: self._on_axis(tuple(each)) for axis, each in parts.items()}
+        return {axis: self._on_axis(each) for axis, each in parts.items()}
 
-    def _on_axis(self, factors: tuple[tuple[int, Factor | None], ...]) -> Value:
+    def _on_axis(self, factors: Sequence[tuple[int, Factor | None]]) -> Value:
         """Remembered: columns that share it then share what the program makes of it too."""
-        if factors not in self._products:
+        key = tuple((at, factor, self.masks[at]) for at, factor in factors)
+        if key not in self.scan.products:
             result: Value | None = None
             for at, factor in factors:
                 if factor is None:
@@ -187,8 +187,8 @@ class Summed:
                     (value,) = self._arriving(at, factor, SUM_PRODUCT)
                 result = value if result is None else v.multiply(result, value)
             assert result is not None
-            self._products[factors] = result
-        return self._products[factors]
+            self.scan.products[key] = result
+        return self.scan.products[key]
 
     def _total(
         self, program: Program, register: Register, scale: int, exact: bool, counts: bool = False
@@ -217,7 +217,7 @@ class Summed:
 
     def _own(self, program: Program, factor: Factor, semiring: Semiring) -> list[Part]:
         """A factor that the table itself has."""
-        return [loaded(program, value) for value in self.scan.leg.factor(factor, semiring)]
+        return [loaded(program, value) for value in self.scan.own(factor, semiring)]
 
     def _pressed(self, program: Program, at: int, factor: Factor, semiring: Semiring) -> list[Part]:
         """A factor that a message has."""
@@ -235,7 +235,7 @@ class Summed:
         """A product on all rows."""
         semiring, own, pressed = spec
         rows = self.scan.leg.rows
-        factors = [self.scan.leg.factor(factor, semiring) for factor in own]
+        factors = [self.scan.own(factor, semiring) for factor in own]
         for at, factor in pressed:
             ids = self.scan.ids(self.scan.axis(at))
             factors.append([each.take(ids) for each in self._arriving(at, factor, semiring)])
