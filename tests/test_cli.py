@@ -426,3 +426,12 @@ def test_on_spark_and_then_without(tmp_path: Path) -> None:
         '"city","n","revenue"',
         ",1,40",
     ]
+
+
+def test_a_trace_is_shown_to_who_wants_it(tree: str) -> None:
+    asked = ("query", tree, "--engine", "local", "--where", "cast(city as int) > 1")
+    assert refusal(*asked).startswith("In CAST(city AS BIGINT) > 1: ")
+    done = run("--trace", *asked)
+    assert done.exit_code == 2
+    assert done.stderr.startswith("Traceback (most recent call last):")
+    assert done.stderr.splitlines()[-1] == f"calitree: {refusal(*asked)}"

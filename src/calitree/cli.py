@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,6 +25,8 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except CalitreeError as error:
+            if ctx.params.get("trace"):
+                typer.echo(traceback.format_exc(), err=True)
             typer.echo(f"calitree: {error}", err=True)
             raise typer.Exit(2) from error
         except KeyboardInterrupt as error:
@@ -49,6 +52,9 @@ NAMED = re.compile(r"\s*([^\W\d]\w*)\s*=\s*(.+)", re.DOTALL)
 @app.callback(invoke_without_command=True)
 def top(
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Tell of an error also where it came from, in full.")
+    ] = False,
 ) -> None:
     if version:
         from calitree import __version__
