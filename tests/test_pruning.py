@@ -507,3 +507,31 @@ def test_row_groups_that_meet_none_of_some_values(
     assert len(made.select([Filter((), text)], {"t.i": "i"}).chosen) == 5, "not to be compared"
     floats = [("t.f", pa.array([5.0]))]
     assert len(made.select([Filter((), floats)], {"t.f": "f"}).chosen) == 5, "NaN may be anywhere"
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "groups"),
+    [
+        (pa.array([True, False, None]), pa.array([True]), [0]),
+        (pa.array(["a", "b", None]), pa.array(["b"]), [1]),
+        (pa.array(["a", "b", None]).dictionary_encode(), pa.array(["b"]), [1]),
+        (pa.array([1, 2, None], pa.timestamp("us", "UTC")), pa.array([2], pa.timestamp("us", "UTC")), [1]),
+        (pa.array([1, 2, None], pa.uint64()), pa.array([Decimal(2)], pa.decimal128(20, 0)), [1]),
+        (pa.array([Decimal("1.10"), Decimal("2.20"), None], pa.decimal128(9, 2)),
+         pa.array([Decimal("2.2")], pa.decimal256(76, 2)), [1]),
+        # What has no place among the column's own values is not looked for.
+        (pa.array([1, 2, None], pa.timestamp("ms")), pa.array([2001], pa.timestamp("us")), [0, 1, 2]),
+        (pa.array([1, 2, None], pa.int32()), pa.array([2.5]), [0, 1, 2]),
+        (pa.array([1, 2, None], pa.uint8()), pa.array([-1, 2]), [0, 1, 2]),
+        (pa.array([b"a", b"b", None]), pa.array([b"b"]), [0, 1, 2]),
+        (pa.nulls(3), pa.array([1]), [0, 1, 2]),
+    ],
+)  # fmt: skip
+def test_values_of_other_types(
+    tmp_path: Path, column: pa.Array, values: pa.Array, groups: list[int]
+) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"k": column}), path, row_group_size=1)
+    made = ParquetColumns("t", [str(path)], 1)
+    found = made.select([Filter((), [("t.k", values)])], {"t.k": "k"})
+    assert [each.groups for each in found.chosen] == [(group,) for group in groups]
