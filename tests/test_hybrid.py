@@ -218,6 +218,7 @@ def test_results_too_large_to_come_home_stay_on_spark(spark: Any, tmp_path: Path
     with pytest.raises(EngineError, match=r"This has 2,\d{3} rows, .* Take it with \.spark\(\)"):
         found.arrow()
     assert len(found) == len(here.query(**question))
+    assert "1 of 1 too large to come home, so by Spark SQL" in str(found.plan)
     assert not compare(found.spark().toArrow(), here.query(**question).arrow(), 4)
     asked_alike(wide, here, [{}, {"group_by": ["city"]}])
 

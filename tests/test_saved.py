@@ -670,3 +670,25 @@ def test_hybrid(spark: SparkSession, tmp_path: Path) -> None:
         assert opened.is_calibrated
         for question in (BY_NAME, BY_UNITS):
             assert answer(opened, question) == answer(live, question)
+
+
+def test_a_disk_that_takes_no_more(tmp_path: Path) -> None:
+    """Here it is a limit on the size of files; the error and what is left are the same."""
+    script = f"""
+import resource
+import calitree as ct
+graph = ct.JoinGraph("local")
+graph.add_relation("a", {{"k": list(range(50_000))}})
+wide = graph.calibrate()
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+try:
+    wide.save({str(tmp_path / "tree")!r})
+except ct.SavedError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    place = f"Cannot use {tmp_path / 'tree'} as the directory of a saved tree: "
+    assert done.stdout.startswith(place) and "File too large" in done.stdout, done.stdout
+    assert not [each for each in (tmp_path / "tree").rglob("*") if each.is_file()]

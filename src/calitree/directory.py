@@ -115,7 +115,7 @@ class Directory:
             _sync(target.parent)
             return True
         except OSError as error:
-            raise self._refused(error) from error
+            raise self.refused(error) from error
         finally:
             whole.unlink(missing_ok=True)
 
@@ -145,9 +145,10 @@ class Directory:
         try:
             return call(*given, **named)
         except OSError as error:
-            raise self._refused(error) from error
+            raise self.refused(error) from error
 
-    def _refused(self, error: OSError) -> SavedError:
+    def refused(self, error: OSError) -> SavedError:
+        """What the file system said, as our error."""
         return SavedError(f"Cannot use {self} as the directory of a saved tree: {reason(error)}.")
 
 

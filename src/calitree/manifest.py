@@ -53,7 +53,7 @@ class Manifest:
         """The names of its own files, below the directory."""
         copied = [file.path for r in self.relations for file in _copies(r)]
         paths = [*copied, *(each.table.path for each in self.messages if each.table.columns)]
-        return {_name(path) for path in paths}
+        return {name_below(path) for path in paths}
 
 
 @dataclass(frozen=True)
@@ -153,11 +153,11 @@ def _body(manifest: Manifest) -> Json:
         for file in each["source"]["files"]:
             file["stamp"] = list(file["stamp"])
             if relation.source.place == "copied":
-                file["path"] = _name(file["path"])
+                file["path"] = name_below(file["path"])
         relations.append(each)
     for message in manifest.messages:
         each = asdict(message)
-        each["table"]["path"] = _name(message.table.path)
+        each["table"]["path"] = name_below(message.table.path)
         for column, saved in zip(each["table"]["columns"], message.table.columns, strict=True):
             column["kind"] = saved.kind.value
         messages.append(each)
@@ -205,6 +205,6 @@ def _copies(relation: SavedRelation) -> tuple[SavedFile, ...]:
     return relation.source.files if relation.source.place == "copied" else ()
 
 
-def _name(path: str) -> str:
+def name_below(path: str) -> str:
     """The name of a file of ours below the directory: our own names need no escaping in a URL."""
     return "/".join(path.split("?")[0].split("/")[-2:])

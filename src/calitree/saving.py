@@ -12,7 +12,16 @@ from uuid import uuid4
 
 from calitree.custom import CustomMeasure
 from calitree.directory import Directory, SavedError
-from calitree.manifest import MESSAGES, RELATIONS, Json, Manifest, Saves, Version, commit
+from calitree.manifest import (
+    MESSAGES,
+    RELATIONS,
+    Json,
+    Manifest,
+    Saves,
+    Version,
+    commit,
+    name_below,
+)
 from calitree.message import Message, Shelved
 from calitree.query import MeasureLike
 from calitree.saved_tables import (
@@ -75,10 +84,12 @@ class Saving:
         """Take back what was written, if that fails. Who is killed leaves it to `tidy`."""
         try:
             yield
-        except BaseException:
+        except BaseException as error:
             for name in self.written:
                 with suppress(Exception):
                     self.directory.remove(name)
+            if isinstance(error, OSError):  # a full disk, say
+                raise self.directory.refused(error) from error
             raise
 
     def _new(self, below: str, name: str) -> str:
@@ -87,7 +98,7 @@ class Saving:
 
     def _is_here(self, path: str) -> bool:
         """Whether a file is in the directory; others may have tidied it away."""
-        name = "/".join(path.split("?")[0].split("/")[-2:])
+        name = name_below(path)
         return name in self.there and self.directory.below(name) == path
 
     # -- relations -------------------------------------------------------------------------------

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
 DEFAULTS = Limits()
 
+BY_SQL = "too large to come home, so by Spark SQL"
+"""What a plan says of messages that tasks did not send."""
+
 
 class HybridEngine:
     """The `Engine` protocol over a local engine and Spark.
@@ -92,15 +95,20 @@ class HybridEngine:
 
     def contract(self, contraction: Contraction, watch: Watch | None = None) -> list[Table]:
         """Here if everything is; else in Spark's tasks if they can, and by Spark SQL if not."""
-        contraction, route = self._routed(contraction)
+        near, route = self._routed(contraction)
         if route.way is Way.HERE:
-            return list(self.local.contract(contraction))
+            return list(self.local.contract(near))
         if route.scanned is None:
-            return self._by_sql(contraction, watch)
-        scan = Scan(contraction, route.scanned)
+            return self._by_sql(near, watch)
+        scan = Scan(near, route.scanned)
         if route.way is Way.SELECTED:
             return list(self.local.contract(scan.here(self.local)))
-        return self._in_tasks(scan, watch)
+        made = self._in_tasks(scan, watch)
+        large = sum(output.keep in self._too_large[scan.table] for output in near.outputs)
+        if large and BY_SQL not in route.why:
+            why = f"{route.why}; {large} of {len(made)} {BY_SQL}"
+            self._routes[contraction] = near, replace(route, why=why)
+        return made
 
     def how(self, contraction: Contraction) -> str:
         """Where this is computed, and why."""
@@ -209,10 +217,8 @@ class HybridEngine:
             return Part(Place.HERE, False, "a message here", table.rows, table.nbytes)
         columns = table.columns
         if isinstance(columns, ParquetColumns | LaterColumns):
-            size, copied = (
-                columns.decoded_bytes,
-                isinstance(columns, LaterColumns) and columns.is_copied,
-            )
+            size = columns.decoded_bytes
+            copied = isinstance(columns, LaterColumns) and columns.is_copied
             place = Place.FILES if size > self.limits.in_process and not copied else Place.HERE
             return Part(place, True, columns.name, columns.rows, size)
         return Part(Place.HERE, True, "a relation here", table.rows, table.nbytes)

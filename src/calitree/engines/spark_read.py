@@ -24,7 +24,7 @@ def read(session: SparkSession, name: str, source: Any) -> DataFrame | None:
     if isinstance(source, str):
         if re.match(r"[a-z][a-z0-9+.-]+:/", source):
             return _read_files(session, [source])
-        if _is_table(session, source):
+        if is_table(session, source):
             return session.table(source)
     files = files_of(source)
     if files is not None:
@@ -34,7 +34,7 @@ def read(session: SparkSession, name: str, source: Any) -> DataFrame | None:
     return None
 
 
-def _is_table(session: SparkSession, name: str) -> bool:
+def is_table(session: SparkSession, name: str) -> bool:
     from pyspark.errors import PySparkException
 
     try:

@@ -16,7 +16,7 @@ from pyarrow import parquet
 
 from calitree.engines.spark_jobs import explained
 from calitree.engines.spark_numbers import BIGINT, DECIMAL, Field
-from calitree.engines.spark_read import _is_table, read
+from calitree.engines.spark_read import is_table, read
 from calitree.engines.spark_table import SparkTable, arrow_for_spark, fields_of, quoted
 from calitree.errors import EngineError
 from calitree.saved_tables import (
@@ -71,7 +71,7 @@ def _source(engine: SparkEngine, table: SparkTable) -> Source:
         reason = "they were a Spark DataFrame, of which only Spark knows what it was made of"
         return Source("nowhere", reason=f"{reason}: save it as Parquet or as a table first")
     with explained(f"find the files of {table.label}"):
-        if isinstance(given, str) and not is_url(given) and _is_table(engine.session, given):
+        if isinstance(given, str) and not is_url(given) and is_table(engine.session, given):
             return Source("table", table=given)
         paths = [_path(each) for each in table.frame.inputFiles()]
     return Source("files", tuple(_file(path, table) for path in sorted(paths)))
