@@ -1,7 +1,7 @@
 """Where the microseconds of a question go, on a calibrated star.
 
 A new one is parsed, planned and run; one that was asked before is looked up and run. Either is
-converted if its answer is wanted as Arrow. Methods of `WideTable` are timed from a subclass, so the
+converted if its answer is wanted as Arrow. Methods of `Moment` are timed from a subclass, so the
 parts are those of the very call that is measured. `query()` is raced by itself and with its answer
 as Arrow, which DuckDB's always is; there, all rounds but the first have been asked before.
 """
@@ -29,6 +29,7 @@ from benchmarks.frame import (
 from benchmarks.opponents import DuckDB
 from benchmarks.questions import MEASURES, TOTAL, Question, star_graph
 from calitree import WideTable
+from calitree.moment import Moment
 
 QUESTIONS = (
     (TOTAL, (within(60e-6),)),
@@ -38,8 +39,8 @@ QUESTIONS = (
 SAMPLES = 200
 
 
-class Timed(WideTable):
-    """A wide table that adds up how long it prepares a question, and of that parses and plans."""
+class Timed(Moment):
+    """A version of a tree that adds up how long it prepares a question, and of that parses and plans."""
 
     spent: dict[str, int]
 
@@ -48,26 +49,33 @@ class Timed(WideTable):
 
     def forget_questions(self) -> None:
         """All but the pivot's measures, which questions ask for by name."""
-        self._questions.clear()
-        self._plans[1].clear()
+        self.words.questions.clear()
+        self.forget_plans()
 
-    def _adding(self, part: str, method: Callable[[Any], Any], given: Any) -> Any:
-        if not hasattr(self, "spent"):
-            self.forget_times()
+    def _adding(self, part: str, method: Callable[..., Any], *given: Any) -> Any:
         started = time.perf_counter_ns()
         try:
-            return method(given)
+            return method(*given)
         finally:
             self.spent[part] += time.perf_counter_ns() - started
 
-    def _prepared(self, asked: Any) -> Any:
-        return self._adding("prepare", super()._prepared, asked)
+    def prepared(self, asked: Any, main: bool = True) -> Any:
+        return self._adding("prepare", super().prepared, asked, main)
 
-    def _question(self, asked: Any) -> Any:
-        return self._adding("parse", super()._question, asked)
+    def question(self, asked: Any) -> Any:
+        return self._adding("parse", super().question, asked)
 
-    def _plan(self, question: Any) -> Any:
-        return self._adding("plan", super()._plan, question)
+    def _prepare(self, question: Any, main: bool) -> Any:
+        return self._adding("plan", super()._prepare, question, main)
+
+
+def timed(wide: WideTable) -> tuple[WideTable, Timed]:
+    """The tree at a version that takes its times."""
+    now = Timed(wide._core, wide.version, wide.schema)
+    now.forget_times()
+    other = wide.at(wide.version)
+    other._now = now
+    return other, now
 
 
 def options(parser: ArgumentParser) -> None:
@@ -79,13 +87,10 @@ def run(given: Namespace, race: Race) -> None:
     graph = star_graph(files, "local")
     arguments: dict[str, Any] = {"measures": MEASURES, "memory_limit": 0}
     wide = graph.calibrate(**arguments, progress=False)
-    timed = Timed.calibrated(
-        graph.schema, graph.engine, graph.hypertree(), **arguments, progress=False
-    )
-    assert isinstance(timed, Timed)
+    watched, now = timed(graph.calibrate(**arguments, progress=False))
     duck = DuckDB(files)
     for question, bars in QUESTIONS:
-        parts = split(timed, question)
+        parts = split(watched, now, question)
         race.run(heat(wide, duck, question, bars, parts))
         for part, seconds in parts.items():
             race.record(f"{question.name}: {part}", seconds=seconds)
@@ -115,37 +120,39 @@ def heat(
     return Heat((ours, converted, theirs), lines)
 
 
-def split(wide: Timed, question: Question, samples: int = SAMPLES) -> dict[str, float]:
+def split(
+    wide: WideTable, now: Timed, question: Question, samples: int = SAMPLES
+) -> dict[str, float]:
     """The medians of each part of a question: first always new, then always asked before."""
     found: dict[str, list[float]] = {}
     for new in (True, False):
         for number in range(samples + 10):
             if new:
-                wide.forget_questions()
-            parts = time_parts(wide, question, new)
+                now.forget_questions()
+            parts = time_parts(wide, now, question, new)
             if number >= 10:  # those before warm up
                 for part, nanoseconds in parts.items():
                     found.setdefault(part, []).append(nanoseconds / 1e9)
     return {part: statistics.median(seconds) for part, seconds in found.items()}
 
 
-def time_parts(wide: Timed, question: Question, new: bool) -> dict[str, int]:
+def time_parts(wide: WideTable, now: Timed, question: Question, new: bool) -> dict[str, int]:
     """The nanoseconds of each part of one call."""
-    wide.forget_times()
+    now.forget_times()
     started = time.perf_counter_ns()
     result = question.ask(wide)
     asked = time.perf_counter_ns()
     result.arrow()
     ended = time.perf_counter_ns()
-    run = asked - started - wide.spent["prepare"]
+    run = asked - started - now.spent["prepare"]
     if new:
         return {
-            "new, parse": wide.spent["parse"],
-            "new, plan": wide.spent["plan"],
+            "new, parse": now.spent["parse"],
+            "new, plan": now.spent["plan"],
             "new, run": run,
         }
     return {
-        "again, look up": wide.spent["prepare"],
+        "again, look up": now.spent["prepare"],
         "again, run": run,
         "again, convert": ended - asked,
     }

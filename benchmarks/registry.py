@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
-from benchmarks import chain, growth, latency, spark_growth, spark_star, star, tpcds, triangle
+from benchmarks import (
+    chain,
+    growth,
+    latency,
+    lazy,
+    spark_growth,
+    spark_star,
+    star,
+    stream,
+    tpcds,
+    triangle,
+    triangle_updates,
+    whatif,
+)
 from benchmarks.frame import Benchmark
 
 BENCHMARKS: dict[str, Benchmark] = {
     each.BENCHMARK.name: each.BENCHMARK
-    for each in (star, latency, growth, triangle, spark_star, spark_growth, chain, tpcds)
+    for each in (
+        *(star, latency, growth, triangle, spark_star, spark_growth, chain, tpcds),
+        *(whatif, lazy, stream, triangle_updates),
+    )
 }

@@ -24,10 +24,10 @@ from tests.scale import examples
 
 def marginal(wide: WideTable, bag: str, other: str) -> pa.Table:
     """Absorption at a bag, summed to its separator with another."""
-    placement = wide._pivot
+    placement = wide._now.pivot
     keep = tuple(sorted(wide.tree.separator(bag, other) | set(placement.query.keep)))
     absorb = Absorb(bag, keep, placement.where(bag, None), placement.query.aggregates)
-    stored = stored_edges(placement, wide._store)
+    stored = stored_edges(placement, wide._core.store)
     call = Wiring(wide.schema, placement, stored, Plan(bag, (), (), absorb)).absorb()
     names = [*keep, *(f"c{i}" for i in range(len(absorb.aggregates)))]
     return wide.engine.arrow(Run(wide.engine).absorb(call)).select(names)
@@ -35,10 +35,10 @@ def marginal(wide: WideTable, bag: str, other: str) -> pa.Table:
 
 def assert_calibrated(wide: WideTable) -> None:
     assert wide.is_calibrated
-    assert len(wide._store.pinned) == 2 * len(wide.tree.edges)
+    assert len(wide._core.store.pinned) == 2 * len(wide.tree.edges)
     for a, b in wide.tree.edges:
         left, right = marginal(wide, a, b), marginal(wide, b, a)
-        keys = len(left.column_names) - len(wide._pivot.query.aggregates)
+        keys = len(left.column_names) - len(wide._now.pivot.query.aggregates)
         assert not compare(left, right, keys), (a, b)
 
 
@@ -96,4 +96,4 @@ def test_the_memory_limit_bounds_what_delta_queries_leave() -> None:
     wide = flights("local").calibrate(memory_limit=0)
     question = {"group_by": ["airlines.name"], "where": "planes.seats > 100"}
     assert wide.query(**question).plan.computed == wide.query(**question).plan.computed
-    assert wide._store.kept_bytes == 0 and len(wide._store) == 2 * len(wide.tree.edges)
+    assert wide._core.store.kept_bytes == 0 and len(wide._core.store) == 2 * len(wide.tree.edges)

@@ -59,7 +59,7 @@ def ask(tree: str, *words: object) -> str:
     return out("query", tree, "--engine", "local", *words)
 
 
-# -- calibrate, status, tidy ---------------------------------------------------------------------
+# -- calibrate, status, vacuum -------------------------------------------------------------------
 
 
 def test_from_a_model_to_an_answer(tmp_path: Path) -> None:
@@ -119,10 +119,13 @@ def test_versions(tmp_path: Path) -> None:
     assert ask(tree, "-m", "revenue") == "revenue\n40\n"
     assert ask(tree, "-m", "revenue", "--version", 1) == "revenue\n75\n"
     assert "version 1, one of 2" in out("status", tree, "--version", 1)
-    deleted = out("tidy", tree).splitlines()
+    deleted = out("vacuum", tree).splitlines()
     assert deleted[0] == "deleted manifests/000000000001.json"
     assert len(deleted) == 5, "with two messages and two copies"
-    assert out("tidy", tree) == ""
+    assert out("vacuum", tree) == ""
+    (Path(tree) / "messages" / "left.parquet").write_bytes(b"")
+    assert out("vacuum", tree, "--keep", 2) == ""
+    assert out("vacuum", tree, "--grace", 0) == "deleted messages/left.parquet\n"
     assert ask(tree, "-m", "revenue") == "revenue\n40\n"
     assert refusal("query", tree, "--version", 1) == f"{tree} has no version 1; there are: 2."
 
@@ -284,7 +287,7 @@ def test_wrong_questions(tree: str, words: list[str], message: str) -> None:
     assert refusal("query", tree, "--engine", "local", *words) == message.replace("{tree}", tree)
 
 
-@pytest.mark.parametrize("command", ["query", "status", "tidy"])
+@pytest.mark.parametrize("command", ["query", "status", "vacuum"])
 def test_there_is_no_tree(command: str, tmp_path: Path) -> None:
     assert refusal(command, tmp_path / "x") == f"There is no directory {tmp_path}/x."
     message = f"{tmp_path} is no saved tree: it has no manifest. See WideTable.save."
@@ -381,11 +384,11 @@ def test_interrupting(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "parts"),
     [
-        ([], ["calibrate", "query", "status", "tidy", "demo", "warm-up", "--version"]),
+        ([], ["calibrate", "query", "status", "vacuum", "demo", "warm-up", "--version"]),
         (["calibrate"], ["[relations]", "[[joins]]", "[measures]", "--out", "--in-process"]),
         (["query"], ["--by", "--where", "name=EXPRESSION", "csv", "--output", "--plan"]),
         (["status"], ["which relations are missing"]),
-        (["tidy"], ["--keep", "Nobody should be saving"]),
+        (["vacuum"], ["--keep", "--grace", "nobody should be saving"]),
     ],
 )
 def test_help(words: list[str], parts: list[str]) -> None:

@@ -27,13 +27,13 @@ def wide_table(database: Database, engine: str = "reference", **pivot: Any) -> W
 
 def placement_of(wide: WideTable, **asked: Any) -> Placement:
     full = {"group_by": (), "where": None, "measures": None, "relations": None, **asked}
-    return wide._placement(wide._query(**full))
+    return wide._now.placement(wide._query(**full))
 
 
 def contents(wide: WideTable) -> dict[Any, Any]:
     """Every message's rows by key, each column under the aggregate it holds."""
     found = {}
-    for message in wide._store.pinned:
+    for message in wide._core.store.pinned:
         rows = wide.engine.arrow(message.table).to_pylist()
         names = {name: str(aggregate) for aggregate, name in message.columns.items()}
         found[message.key] = {

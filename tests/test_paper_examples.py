@@ -186,7 +186,7 @@ def test_figure_5_a_leaf_empty_bag_is_the_identity() -> None:
     """Figure 5(b): an empty bag D beside AD materialises COUNT by D, and changes no answer."""
     graph = chain_of_three()
     wide = graph.calibrate(tree=graph.hypertree(empty={"just_D": ["AD.D"]}))
-    assert wide.is_calibrated and len(wide._store.pinned) == 5, "nothing is sent by an empty leaf"
+    assert wide.is_calibrated and len(wide._core.store.pinned) == 5, "nothing is sent by an empty leaf"
     result = wide.query(group_by=["D"])
     assert result.plan.root == "just_D" and result.plan.computed == ()
     assert sorted(result.rows(), key=str) == [{"D": 1, "n": 5}, {"D": 2, "n": 1}]
@@ -208,7 +208,7 @@ def test_figure_3_different_mappings_different_messages_same_answers() -> None:
         )
         wides.append(graph.calibrate(tree=tree))
     sent = [
-        {m.key.source: wide.engine.arrow(m.table).to_pylist() for m in wide._store.pinned}
+        {m.key.source: wide.engine.arrow(m.table).to_pylist() for m in wide._core.store.pinned}
         for wide in wides
     ]
     assert sent[0]["left"] != sent[1]["left"]

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import calitree as ct
-from calitree import calibrated
+from calitree import moment
 from calitree.calibrated import WideTable
 from calitree.engines import Contraction
 from calitree.engines.reference import ReferenceEngine, ReferenceTable
@@ -122,9 +122,9 @@ def test_another_questions_message_leads_to_another_plan() -> None:
 def test_after_an_eviction_it_is_computed_again_and_nothing_holds_what_is_gone() -> None:
     wide, spy = shop()
     wide.query(**in_city("Quito"))
-    wide._store.memory_limit = wide._store.kept_bytes
+    wide._core.store.memory_limit = wide._core.store.kept_bytes
     wide.query(**in_city("Quito"))
-    evicted = [weakref.ref(message.table) for message in wide._store._kept]
+    evicted = [weakref.ref(message.table) for message in wide._core.store._kept]
     wide.query(**in_city("Loja"))
     wide.query()
     spy.seen.clear()
@@ -138,7 +138,7 @@ def test_a_remembered_plan_uses_its_messages() -> None:
     wide, _ = shop()
     for city in ("Quito", "Loja"):
         wide.query(**in_city(city))
-    wide._store.memory_limit = wide._store.kept_bytes
+    wide._core.store.memory_limit = wide._core.store.kept_bytes
     for city in ("Quito", "Loja", "Quito"):
         assert wide.query(**in_city(city)).plan.computed == ()
     wide.query(**in_city("Manta"))
@@ -157,7 +157,7 @@ def test_where_nothing_is_kept_the_plan_is_remembered_too() -> None:
     for one, other in zip(first[1:], again[1:], strict=True):
         assert one is not other and one.outputs is other.outputs
     assert rows(wide, question) == rows(shop()[0], question)
-    assert wide._store.kept_bytes == 0
+    assert wide._core.store.kept_bytes == 0
 
 
 def test_messages_that_are_pinned_later_are_found() -> None:
@@ -185,13 +185,13 @@ def test_a_result_tells_its_own_rows_and_times() -> None:
 
 
 def test_the_number_of_remembered_questions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibrated, "REMEMBERED", 3)
+    monkeypatch.setattr(moment, "REMEMBERED", 3)
     wide, spy = shop()
     used = spy.asked(wide, BY_CITY)
     for least in range(5):
         spy.asked(wide, {"where": f"units > {least}", "measures": ["n"]})
         assert spy.asked(wide, BY_CITY) == used, "what is used stays"
-    assert len(wide._questions) == len(wide._plans[1]) == 3
+    assert len(wide._now.words.questions) == len(wide._now.plans[1]) == 3
 
 
 def test_the_least_recently_used_is_forgotten_first() -> None:
@@ -238,7 +238,7 @@ def test_threads_get_right_answers(room: int) -> None:
     questions: Sequence[dict[str, Any]] = [{}, BY_CITY, BY_COLOUR, *map(in_city, CITIES)]
     fresh, _ = shop()
     expected = [rows(fresh, question) for question in questions]
-    size = fresh._store.kept_bytes // len(CITIES)
+    size = fresh._core.store.kept_bytes // len(CITIES)
     wide, _ = shop(memory_limit=room * size)
 
     def ask(number: int) -> bool:
@@ -247,5 +247,5 @@ def test_threads_get_right_answers(room: int) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(ask, range(240)))
-    assert wide._store.kept_bytes <= room * size
-    assert wide._store.kept_bytes == sum(m.table.nbytes for m in wide._store._kept)
+    assert wide._core.store.kept_bytes <= room * size
+    assert wide._core.store.kept_bytes == sum(m.table.nbytes for m in wide._core.store._kept)

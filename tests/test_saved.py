@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -112,14 +113,14 @@ def test_messages_of_delta_queries_are_saved_too(tmp_path: Path) -> None:
     assert live.query(**question).plan.computed
     live.save(tmp_path)
     opened = ct.open(tmp_path, engine="local")
-    assert len(opened._store) == len(live._store)
+    assert len(opened._core.store) == len(live._core.store)
     assert opened.plan(**question).computed == ()
     assert answer(opened, question) == answer(live, question)
     # They may go again, and then they are read again.
-    assert opened._store.kept_bytes > 0
-    opened._store.memory_limit = opened._store.kept_bytes
+    assert opened._core.store.kept_bytes > 0
+    opened._core.store.memory_limit = opened._core.store.kept_bytes
     opened.query(group_by=["city"], where="family = 4")
-    assert len(opened._store) > len(live._store)
+    assert len(opened._core.store) > len(live._core.store)
     assert opened.plan(**question).computed == ()
 
 
@@ -335,7 +336,7 @@ def test_saving_again_writes_what_is_new(tmp_path: Path) -> None:
     second = files(tmp_path)
     assert second.keys() - first.keys() == {"manifests/000000000002.json"}
     live.query(group_by=["city"], where="family = 3")
-    kept = len(live._store) - len(live._store.pinned)
+    kept = len(live._core.store) - len(live._core.store.pinned)
     assert live.save(tmp_path) == 3
     third = files(tmp_path)
     assert len(third.keys() - second.keys()) == 1 + kept
@@ -357,7 +358,7 @@ def test_an_opened_tree_is_saved_elsewhere(tmp_path: Path) -> None:
     opened.save(tmp_path / "two")
     shutil.rmtree(tmp_path / "one")
     again = ct.open(tmp_path / "two", engine="local")
-    assert len(again._store) == len(live._store)
+    assert len(again._core.store) == len(live._core.store)
     same(again, live)
 
 
@@ -371,7 +372,7 @@ def test_older_versions_can_be_read(tmp_path: Path) -> None:
     same(ct.open(tmp_path, engine="local"), second)
 
 
-def test_tidying(tmp_path: Path) -> None:
+def test_vacuuming(tmp_path: Path) -> None:
     first, second = calibrated("local"), calibrated("local", rows=300)
     first.save(tmp_path)
     second.save(tmp_path)
@@ -379,21 +380,35 @@ def test_tidying(tmp_path: Path) -> None:
     (tmp_path / "messages" / "left by Spark.parquet").mkdir()
     (tmp_path / "manifests" / ".left").write_bytes(b"")
     before = files(tmp_path)
-    assert ct.saved.tidy(tmp_path, keep=2) == [
+    # Somebody may be about to name these.
+    assert ct.saved.vacuum(tmp_path, keep=2) == []
+    old = time.time() - 3000
+    os.utime(tmp_path / "messages" / "left.parquet", (old, old))
+    assert ct.saved.vacuum(tmp_path, keep=2) == []
+    assert ct.saved.vacuum(tmp_path, keep=2, grace=40) == ["messages/left.parquet"]
+    assert ct.saved.vacuum(tmp_path, keep=2, grace=0) == [
         "manifests/.left",
         "messages/left by Spark.parquet",
-        "messages/left.parquet",
     ]
     same(ct.open(tmp_path, version=1, engine="local"), first)
-    assert "manifests/000000000001.json" in ct.saved.tidy(tmp_path)
+    # The files of a version that goes are nobody else's.
+    assert "manifests/000000000001.json" in ct.saved.vacuum(tmp_path)
     assert files(tmp_path).items() < before.items()
-    assert ct.saved.tidy(tmp_path) == []
+    assert ct.saved.vacuum(tmp_path, grace=0) == []
     same(ct.open(tmp_path, engine="local"), second)
-    # What was tidied away is written again.
-    first.save(tmp_path)
-    same(ct.open(tmp_path, engine="local"), first)
     with pytest.raises(ct.SavedError, match="keep is at least 1"):
-        ct.saved.tidy(tmp_path, keep=0)
+        ct.saved.vacuum(tmp_path, keep=0)
+    with pytest.raises(ct.SavedError, match="grace is a number of minutes"):
+        ct.saved.vacuum(tmp_path, grace=-1)
+
+
+def test_what_was_vacuumed_away_is_written_again(tmp_path: Path) -> None:
+    live = calibrated("local")
+    live.save(tmp_path)
+    for each in (*(tmp_path / "messages").iterdir(), *(tmp_path / "relations").iterdir()):
+        each.unlink()
+    assert live.save() == 2
+    same(ct.open(tmp_path, engine="local"), live)
 
 
 def test_two_writers_make_two_versions(tmp_path: Path) -> None:
@@ -463,7 +478,10 @@ def test_through_fsspec(memory: str) -> None:
     assert opened.save(memory) == 3
     assert not Directory(memory).create("manifests/000000000003.json", b"")
     assert ct.saved.status(memory).versions == (1, 2, 3)
-    assert len(ct.saved.tidy(memory)) == 2
+    Directory(memory).create("messages/left", b"")
+    assert Directory(memory).age("messages/left") < 60
+    assert ct.saved.vacuum(memory) == ["manifests/000000000001.json", "manifests/000000000002.json"]
+    assert ct.saved.vacuum(memory, grace=0) == ["messages/left"]
     same(ct.open(memory, engine="local"), live)
 
 
@@ -484,7 +502,7 @@ def test_what_is_no_saved_tree(tmp_path: Path) -> None:
     with pytest.raises(ct.SavedError, match="is no saved tree"):
         ct.open(tmp_path, engine="local")
     with pytest.raises(ct.SavedError, match="is no saved tree"):
-        ct.saved.tidy(tmp_path)
+        ct.saved.vacuum(tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(ct.SavedError, match=r"Cannot use .*file"):
         calibrated("local", rows=5).save(tmp_path / "file")
@@ -499,10 +517,10 @@ def test_formats_and_damage(tmp_path: Path) -> None:
     live.save(tmp_path)
     manifest = tmp_path / "manifests" / "000000000002.json"
     whole = manifest.read_text()
-    newer = whole.replace('"format": 1', '"format": 2')
+    newer = whole.replace('"format": 2', '"format": 3')
     assert newer != whole
     manifest.write_text(newer)
-    with pytest.raises(ct.SavedError, match="has format 2, and this calitree reads format 1"):
+    with pytest.raises(ct.SavedError, match="has format 3, and this calitree reads formats 1 to 2"):
         ct.open(tmp_path, engine="local")
     for damaged in (whole[:100], "", "[]", whole.replace('"n": "count(*)"', '"n": "count(1)"')):
         assert damaged != whole
@@ -522,7 +540,7 @@ def test_a_damaged_message(tmp_path: Path) -> None:
 
 def test_what_cannot_be_saved(tmp_path: Path) -> None:
     graph = sales.graph(sales.database(5), "local")
-    compiled = graph.calibrate({"m": "sum(units)"})._pivot.query.measures[0][1]
+    compiled = graph.calibrate({"m": "sum(units)"})._now.pivot.query.measures[0][1]
     with pytest.raises(ct.SavedError, match="Measure 'm' cannot be saved: it is a Measure"):
         graph.calibrate({"m": compiled}).save(tmp_path)
     with pytest.raises(ct.SavedError, match="reference engine cannot be saved"):

@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 
 import calitree as ct
+from scale import examples
 
 KILLS = 50
+UPDATE_KILLS = examples(25)
 
 WRITER = """
 import json, os, signal, sys, time
@@ -92,11 +94,159 @@ def test_a_killed_writer_leaves_the_last_tree_whole(tmp_path: Path) -> None:
             print(chance.uniform(0, 2), file=writer.stdin, flush=True)
             told = json.loads(writer.stdout.readline())
             version = check(tmp_path, told, version)
-            leftovers += bool(ct.saved.tidy(tmp_path, keep=version))
+            leftovers += bool(ct.saved.vacuum(tmp_path, keep=version, grace=0))
         writer.stdin.close()
         assert writer.wait() == 0
     assert version >= KILLS
     assert leftovers > KILLS // 10, "kills should hit saves in their midst"
     assert check(tmp_path, [], version) == version
-    ct.saved.tidy(tmp_path)
+    ct.saved.vacuum(tmp_path, grace=0)
     assert check(tmp_path, [], version) == version
+
+
+# -- updates --------------------------------------------------------------------------------------
+
+UPDATER = """
+import json, os, signal, sys, time
+import calitree as ct
+import calitree.engines.local.later, calitree.saving, calitree.updates
+
+directory = sys.argv[1]
+
+def calibrated():
+    graph = ct.JoinGraph("local")
+    sales = {"store": [1, 2, 2] * 20, "batch": [0] * 60, "units": [1, 10, 100] * 20}
+    graph.add_relation("sales", sales)
+    graph.add_relation("stores", {"store": [1, 2], "town": ["Quito", "Cuenca"]})
+    graph.add_join("sales", "stores", on="store")
+    return graph.calibrate({"units": "sum(units)", "n": "count(*)"})
+
+def rows(batch):
+    return [{"store": 1 + i % 2, "batch": batch, "units": batch} for i in range(batch % 3 + 1)]
+
+def update_again_and_again(tell):
+    wide = ct.open(directory, engine="local")
+    wide.maintenance = "eager" if os.getpid() % 2 else "lazy"
+    os.write(tell, b"0 ")
+    while True:
+        batch = wide._core.streams.get("s", 0) + 1
+        wide.update("sales", insert=rows(batch))
+        if batch % 4 == 0:
+            wide.update("stores", upsert=[{"store": 2, "town": f"town {batch}"}], key="store")
+        if batch % 3 == 0:
+            wide.query(group_by=["town"])
+        wide._core.streams["s"] = batch
+        wide.save()
+        os.write(tell, b"%d " % batch)
+        if batch % 2 == 0:
+            ct.saved.vacuum(directory, keep=2, grace=0)
+
+def read_again_and_again(tell):
+    wide = ct.open(directory, engine="local")
+    while True:
+        try:
+            found = wide.query().rows()[0]
+            there = {row["batch"]: row["n"] for row in wide.query(group_by=["batch"])}
+            assert there[0] == 60
+            last = max(there)
+            assert there == {0: 60, **{b: b % 3 + 1 for b in range(1, last + 1)}}, there
+            assert found["n"] == sum(there.values())
+            assert found["units"] == 2220 + sum(b * n for b, n in there.items())
+            assert wide._core.streams.get("s", 0) == last
+        except ct.EngineError:  # the version was vacuumed away
+            wide = ct.open(directory, engine="local")
+            continue
+        except BaseException as error:
+            os.write(tell, f"{type(error).__name__}: {error}".encode())
+            raise
+        os.write(tell, b"r")
+        if last % 2:
+            wide.reload()
+        else:
+            wide = ct.open(directory, engine="local")
+
+def forked(call):
+    hear, tell = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(hear)
+        try:
+            call(tell)
+        finally:
+            os._exit(1)
+    os.close(tell)
+    return child, hear
+
+def killed(child, hear):
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    heard = b""
+    while more := os.read(hear, 1 << 16):
+        heard += more
+    os.close(hear)
+    return heard.decode()
+
+wide = calibrated()
+wide.save(directory)
+wide.update("sales", insert=rows(1))  # so that its loops are compiled
+wide.query(group_by=["town"])
+reader = forked(read_again_and_again)
+took = None
+for line in sys.stdin:
+    child, hear = forked(update_again_and_again)
+    heard = os.read(hear, 2)
+    begun = time.monotonic()
+    if took is None:  # the first one tells how long a batch takes
+        heard += os.read(hear, 16)
+        took = time.monotonic() - begun
+    time.sleep(float(line) * took)
+    print(json.dumps(heard.decode() + killed(child, hear)), flush=True)
+print(json.dumps(killed(*reader)), flush=True)
+"""
+
+
+def batches_there(directory: Path) -> int:
+    """The last batch of a tree that has all of them up to it, each once."""
+    wide = ct.open(directory, engine="local")
+    there = {row["batch"]: (row["n"], row["units"]) for row in wide.query(group_by=["batch"])}
+    assert there.pop(0) == (60, 2220)
+    last = max(there, default=0)
+    assert there == {b: (b % 3 + 1, b * (b % 3 + 1)) for b in range(1, last + 1)}
+    (total,) = wide.query().rows()
+    assert total == {
+        "n": 60 + sum(n for n, _ in there.values()),
+        "units": 2220 + sum(units for _, units in there.values()),
+    }
+    town = "Cuenca" if last < 4 else f"town {last - last % 4}"
+    assert {row["town"] for row in wide.query(group_by=["town"])} == {"Quito", town}
+    assert wide._core.streams.get("s", 0) == last
+    return last
+
+
+def test_no_update_is_lost_or_made_twice_by_who_is_killed(tmp_path: Path) -> None:
+    chance = random.Random(12)
+    directory = tmp_path / "tree"
+    last, leftovers = 0, 0
+    with subprocess.Popen(
+        [sys.executable, "-c", UPDATER, str(directory)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as writer:
+        assert writer.stdin is not None and writer.stdout is not None
+        for _ in range(UPDATE_KILLS):
+            print(chance.uniform(0, 4), file=writer.stdin, flush=True)
+            told = [int(each) for each in json.loads(writer.stdout.readline()).split()]
+            acknowledged = max([last, *told])
+            last = batches_there(directory)
+            assert acknowledged <= last <= acknowledged + 1
+            newest = ct.saved.status(directory).version
+            leftovers += bool(ct.saved.vacuum(directory, keep=newest, grace=0))
+        writer.stdin.close()
+        read = json.loads(writer.stdout.readline())
+        assert writer.wait() == 0
+    assert set(read) == {"r"}, read
+    assert len(read) > UPDATE_KILLS // 4
+    assert last > UPDATE_KILLS // 4
+    assert leftovers > UPDATE_KILLS // 10, "kills should hit saves in their midst"
+    assert batches_there(directory) == last

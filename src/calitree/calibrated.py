@@ -2,53 +2,54 @@
 directions.
 
 A query is answered as the paper's §3.4.2 says: its annotations are placed, messages that are in the
-store are reused, the others — the Steiner tree — are passed, and the root absorbs.
+store are reused, those that are stale take what has changed, the others — the Steiner tree — are
+passed, and the root absorbs.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from copy import copy
 from os import PathLike
-from typing import TYPE_CHECKING
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Literal
 
-from sqlglot import exp
-
-from calitree.engines import Column, Contraction, Engine, Input, Lifted, Output
-from calitree.errors import QueryError
-from calitree.expressions import expression_of
+from calitree.engines import Engine
+from calitree.errors import ConflictError, QueryError, UpdateError
+from calitree.history import History
 from calitree.hypertree import Hypertree
-from calitree.lately import Lately
 from calitree.manifest import Opened, Saves
-from calitree.measures import Measure, measure_of
-from calitree.nodes import cast, kind_of, not_null, number, when
-from calitree.passing import Run, Wiring
-from calitree.placement import Behind, Placement, behind_of
+from calitree.moment import Core, Moment
+from calitree.passing import Run
 from calitree.plan import Plan
-from calitree.planner import plan_calibration, plan_query, stored_edges
-from calitree.prepared import Prepared, prepare
-from calitree.progress import Progress, progress_bar
-from calitree.query import Asked, MeasureLike, Measures, Query, query_of
-from calitree.question import Question
-from calitree.reach import within_reach
+from calitree.planner import stored_edges
+from calitree.progress import Progress
+from calitree.query import Asked, MeasureLike, Measures, Query
 from calitree.result import Result
 from calitree.saved_tables import MissingRelationError
-from calitree.schema import Schema
-from calitree.semiring import SUM_PRODUCT
+from calitree.schema import Relation, Schema
 from calitree.store import Store
-from calitree.types import Kind
+from calitree.versions import Change, Changes, Updated, new_version
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from calitree.difference import Difference
+    from calitree.stream import Stream
+    from calitree.updates import Columns, Updating
     from calitree.verify import Verification
 
-REMEMBERED = 1_000
+Mode = Literal["lazy", "eager", "recompute"]
+MODES: tuple[Mode, ...] = ("lazy", "eager", "recompute")
 
 
 class WideTable:
     """The join of all relations, never built, ready to be asked.
 
     Made by `JoinGraph.calibrate`. `query` answers, `plan` tells how it would, `verify` checks
-    against the join really built.
+    against the join really built. `update` makes the next version, `at` is an earlier one, `what_if`
+    one that nobody else sees.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class WideTable:
         group_by: Sequence[str] = (),
         where: str | None = None,
         memory_limit: int = 1 << 30,
+        maintenance: Mode = "lazy",
         opened: Opened | None = None,
     ) -> None:
         if tree.relations != {r: frozenset(c) for r, c in schema.columns_of.items()}:
@@ -69,27 +71,34 @@ class WideTable:
             )
         if not measures:
             raise QueryError("Ask for at least one measure.")
-        self.schema = schema
-        self.engine = engine
-        self.tree = tree
-        self.measures = dict(measures)
+        if maintenance not in MODES:
+            raise QueryError(f"maintenance is one of {', '.join(MODES)}; got {maintenance!r}.")
+        shelved = opened.messages if opened is not None else ()
+        self._core = Core(
+            engine,
+            tree,
+            dict(measures),
+            Asked(tuple(group_by), where),
+            Store(memory_limit, shelved, opened and opened.restore),
+            dict(opened.centers) if opened is not None else {},
+            None if maintenance == "recompute" else Changes(engine),
+        )
+        if opened is not None:
+            self._core.bound = None if opened.bound is None else dict(opened.bound)
+            self._core.streams.update(opened.streams)
+        self.maintenance = maintenance
         self.calibration: Plan | None = None
         """How the messages were last brought up to date: `print` tells."""
-        shelved = opened.messages if opened is not None else ()
-        self._store = Store(memory_limit, shelved, opened and opened.restore)
-        self._centers = dict(opened.centers) if opened is not None else {}
         self.saved = Saves(opened.version if opened is not None else None)
         """Where this tree was saved, or opened from."""
-        self._missing: frozenset[str] = frozenset()
-        """Relations whose rows turned out not to be where they were."""
-        self.pivot = Asked(tuple(group_by), where)
-        """What is asked of the tree at rest: its group-by and filter."""
-        self._questions = Lately[Question](REMEMBERED)
-        self._compiled = Lately[Measure](REMEMBERED)
-        self._behind = Lately[Behind](REMEMBERED)
-        self._plans = (0, schema), Lately[Prepared](REMEMBERED)
-        query = self._query(group_by, where, None, None)
-        self._pivot = self._bound(self._placement(query))
+        self._lock = RLock()
+        self._types: dict[str, pa.Schema] = {}
+        self._now = Moment(self._core, 0, schema)
+        self._history = History(self._now)
+        self._origin: tuple[WideTable, Moment] | None = None
+        """Of a what-if: what it supposes something else of."""
+        self._is_past = False
+        self._now.pivot  # noqa: B018 - tells what is wrong with the pivot
 
     @classmethod
     def calibrated(
@@ -102,6 +111,7 @@ class WideTable:
         group_by: Sequence[str] = (),
         where: str | None = None,
         memory_limit: int = 1 << 30,
+        maintenance: Mode = "lazy",
         progress: Progress | bool | None = None,
     ) -> WideTable:
         """A wide table with all its messages passed."""
@@ -113,31 +123,34 @@ class WideTable:
             group_by=group_by,
             where=where,
             memory_limit=memory_limit,
+            maintenance=maintenance,
         )
         wide.refresh(progress)
         return wide
 
-    def refresh(self, progress: Progress | bool | None = None) -> Plan:
-        """Pass every message of the pivot that is not there yet, upward and downward (Algorithm 1)."""
-        stored = stored_edges(self._pivot, self._store)
-        plan = plan_calibration(self.schema, self._pivot, stored)
-        run = Run(self.engine)
-        total = len(plan.computed)
-        with progress_bar(progress) as listener:
-            for call in Wiring(self.schema, self._pivot, stored, plan).sends():
-                bag, what = call.sends[0].key.source, ", ".join(str(s.key) for s in call.sends)
-                rows, _ = self._rows_at(bag)
-                run.send(call, listener.begin(len(run.found), total, bag, what, rows))
-            listener.end(total)
-        for message in run.found.values():
-            self._store.pin(message)
-        self.calibration = plan.after(run.measured)
-        return self.calibration
+    @property
+    def schema(self) -> Schema:
+        """The relations as they are now."""
+        return self._now.schema
 
     @property
-    def is_calibrated(self) -> bool:
-        """Whether the pivot's messages are all there, in both directions."""
-        return self._pivot.edges <= stored_edges(self._pivot, self._store).keys()
+    def engine(self) -> Engine:
+        return self._core.engine
+
+    @property
+    def tree(self) -> Hypertree:
+        return self._core.tree
+
+    @property
+    def measures(self) -> dict[str, MeasureLike]:
+        return self._core.measures
+
+    @property
+    def pivot(self) -> Asked:
+        """What is asked of the tree at rest: its group-by and filter."""
+        return self._core.pivot
+
+    # -- asking ----------------------------------------------------------------------------------
 
     def query(
         self,
@@ -156,23 +169,33 @@ class WideTable:
         try:
             return self._answer(asked)
         except MissingRelationError as error:
-            if error.relation in self._missing:
+            if error.relation in self._core.missing:
                 raise
             # Perhaps there is a way without it.
-            self._missing |= {error.relation}
-            self._plans = (-1, self.schema), Lately[Prepared](REMEMBERED)
+            self._core.missing |= {error.relation}
+            self._now.forget_plans()
             return self.query(*asked)
 
     def _answer(self, asked: Asked) -> Result:
-        prepared = self._prepared(asked)
-        self._store.touch(prepared.reused)
+        now, store = self._now, self._core.store
+        is_pivot = asked.key == self._core.pivot_key
+        if is_pivot:
+            adjusted = now.adjusted()
+            if adjusted is not None:
+                plan, table = adjusted
+                return Result(now.question(asked), plan, plan.measured, self.engine, table)
+        prepared = now.prepared(asked, self._is_main)
+        store.touch(prepared.reused)
         run = Run(self.engine)
         for call in prepared.sends:
             run.send(call)
         table = run.absorb(prepared.absorb)
         for message in run.found.values():
-            self._store.keep(message)
-        return Result(prepared.question, prepared.plan, run.measured, self.engine, table)
+            store.keep(message)
+        if is_pivot:
+            now.remember(table)
+        measured = {**prepared.refreshing, **run.measured}
+        return Result(prepared.question, prepared.plan, measured, self.engine, table)
 
     def plan(
         self,
@@ -181,8 +204,8 @@ class WideTable:
         measures: Measures | None = None,
         relations: Sequence[str] | None = None,
     ) -> Plan:
-        """How `query` would answer: what it would reuse and what it would compute."""
-        return self._prepared(Asked(group_by, where, measures, relations)).plan
+        """How `query` would answer: what it would reuse, refresh and compute."""
+        return self._now.plan(Asked(group_by, where, measures, relations))
 
     def verify(self, queries: Sequence[Mapping[str, object]] | None = None) -> Verification:
         """Ask these queries (or a set made for this tree) also on the join really built, and
@@ -190,36 +213,7 @@ class WideTable:
         """
         from calitree.verify import verify
 
-        return verify(self, queries)
-
-    def save(self, path: str | PathLike[str], copy_below: int = 64 << 20) -> int:
-        """Save to a directory, or to the next version of one, and tell the version's number.
-
-        Messages are written, and what is there already is not written again. So are relations that
-        are in this process or have no more than `copy_below` bytes; of larger ones it is noted where
-        their rows are. `calitree.open` opens the directory, here or elsewhere, and with another
-        engine if that is wanted.
-        """
-        from calitree.saving import save
-
-        return save(self, path, copy_below)
-
-    def _prepared(self, asked: Asked) -> Prepared:
-        """The question, planned on what the store holds now."""
-        now = (self._store.version, self.schema)
-        planned_on, plans = self._plans
-        if planned_on != now:
-            # The plans so far may hold messages that are evicted, and miss those that are new.
-            plans = Lately[Prepared](REMEMBERED)
-            self._plans = now, plans
-        return plans.of(asked.key, lambda: self._plan(self._question(asked)))
-
-    def _question(self, asked: Asked) -> Question:
-        """The question, resolved."""
-        return self._questions.of(
-            asked.key,
-            lambda: Question(query_of(self.schema, self.measures, self._measure, asked)),
-        )
+        return verify(self.at(self.version), queries)
 
     def _query(
         self,
@@ -228,70 +222,267 @@ class WideTable:
         measures: Measures | None,
         relations: Sequence[str] | None,
     ) -> Query:
-        return self._question(Asked(group_by, where, measures, relations)).query
+        return self._now.question(Asked(group_by, where, measures, relations)).query
 
-    def _measure(self, given: MeasureLike, joined: tuple[str, ...]) -> Measure:
-        """A measure, compiled; most questions ask for the pivot's."""
-        return self._compiled.of(
-            (given, joined) if isinstance(given, str) else None,
-            lambda: measure_of(given, self.schema, joined, self._center),
-        )
+    # -- versions --------------------------------------------------------------------------------
 
-    def _plan(self, question: Question) -> Prepared:
-        placement = self._placement(question.query)
-        schema = within_reach(self.schema, self._missing)
-        planned = plan_query(schema, placement, self._pivot, self._store)
-        return prepare(self.engine, self.schema, question, *planned)
+    @property
+    def version(self) -> int:
+        """The number of this version: 0 at first, one more with each update."""
+        return self._now.number
 
-    def _placement(self, query: Query) -> Placement:
-        versions = {name: relation.version for name, relation in self.schema.relations.items()}
-        behind = self._behind.of(
-            (query.relations, query.aggregates), lambda: behind_of(self.tree, query)
-        )
-        return Placement(self.tree, query, versions, behind)
+    @property
+    def versions(self) -> range:
+        """The versions that `at` can still tell."""
+        return self._history.numbers
 
-    def _bound(self, placement: Placement) -> Placement:
-        """Each of the pivot's σ on the smallest bag that can apply it to its own rows."""
-        for predicate, options in placement.candidates.items():
-            able = [bag for bag in options if placement.can_bind(predicate, bag)]
-            if able:
-                placement = placement.binding(predicate, min(able, key=self._rows_at))
-        return placement
+    def update(
+        self,
+        relation: str,
+        insert: Any = None,
+        delete: Any = None,
+        upsert: Any = None,
+        key: Columns | None = None,
+    ) -> int:
+        """Change the rows of a relation; the number of the new version.
 
-    def _rows_at(self, bag: str) -> tuple[int, str]:
-        rows = sum(self.schema.relations[r].table.rows for r in self.tree.bag(bag).relations)
-        return rows, bag
+        Rows are an Arrow table, a pandas, polars or Spark frame, a list of dictionaries, or columns
+        by name. What to `delete` may also be a condition. Given whole rows, one goes for each that is
+        given, and it is an error if one is not there; given some columns only, all rows go that have
+        these values. `upsert` puts rows in place of those with the same `key`, which need not be
+        named where one join tells the relation's rows apart.
 
-    def _center(self, relation: str, node: exp.Expr) -> float:
-        """The mean of an expression over its own relation.
-
-        Integers are centred by an integer, which keeps their sums exact.
+        >>> from calitree import JoinGraph
+        >>> g = JoinGraph(engine="reference")
+        >>> g.add_relation("sales", {"store": [1, 1, 2], "price": [10, 20, 5]})
+        >>> g.add_relation("stores", {"id": [1, 2], "city": ["Quito", "Cuenca"]})
+        >>> g.add_join("sales", "stores", on={"store": "id"})
+        >>> wide = g.calibrate({"revenue": "sum(price)"})
+        >>> wide.update("sales", insert=[{"store": 2, "price": 7}], delete="price > 15")
+        1
+        >>> wide.query(["city"]).rows()
+        [{'city': 'Quito', 'revenue': 10}, {'city': 'Cuenca', 'revenue': 12}]
         """
-        key = (relation, node.sql())
-        if key not in self._centers:
-            total = expression_of(cast(node.copy(), Kind.FLOAT))
-            present = expression_of(when(not_null(node), number(1)))
-            table = self.schema.relations[relation].table
-            columns = tuple(
-                Column(name, SUM_PRODUCT, (Lifted(0, (each,)),))
-                for name, each in (("total", total), ("present", present))
+        with self._lock:
+            self._check_present()
+            updating = self._updating(relation)
+            change = updating.change(insert, delete, upsert, key)
+            return self._apply({updating.name: change})
+
+    def _updating(self, relation: str) -> Updating:
+        from calitree.updates import Updating
+
+        found = self.schema.relation(relation)
+        types = self._types.get(found.name)
+        if types is None:
+            first = found.table.plus[0] if isinstance(found.table, Updated) else found.table
+            types = self._types[found.name] = self.engine.schema(first)
+        return Updating(self.engine, self.schema, found, types)
+
+    def _apply(self, changes: Mapping[str, Change]) -> int:
+        changed = {}
+        for name, change in changes.items():
+            if change:
+                old, version = self.schema.relations[name], new_version()
+                table = Updated(self.engine, name, old.table, old.version, change, version)
+                changed[name] = Relation(name, table, version)
+        return self._advance(changed)
+
+    def _advance(self, changed: Mapping[str, Relation]) -> int:
+        """The next version, with these relations in place of what they were."""
+        if changed:
+            self._now = self._now.then(self._history.next, changed)
+            self._history.add(self._now)
+            if self.maintenance == "eager" and self._is_main:
+                self.refresh(progress=False)
+        return self._now.number
+
+    def _check_present(self) -> None:
+        if self._is_past:
+            raise UpdateError(
+                f"This is version {self.version} as it was, and stays so. Update the tree it is of, "
+                "or suppose a change with what_if."
             )
-            one = Input(table, self.schema.columns_of[relation])
-            contraction = Contraction((one,), (Output((0,), (), (), columns),))
-            sums = self.engine.arrow(self.engine.contract(contraction)[0]).to_pylist()
-            rows = sums[0]["present"] if sums else 0
-            mean = sums[0]["total"] / rows if rows else 0.0
-            if not math.isfinite(mean):
-                mean = 0.0
-            self._centers[key] = float(round(mean)) if kind_of(node) is Kind.INTEGER else mean
-        return self._centers[key]
+
+    def at(self, version: int) -> WideTable:
+        """The tree as it was at a version; it stays so whatever is updated."""
+        other = copy(self)
+        other._now = self._history.moment(version)
+        other._is_past = True
+        return other
+
+    def diff(
+        self,
+        before: int,
+        after: int,
+        group_by: Sequence[str] = (),
+        where: str | None = None,
+        measures: Measures | None = None,
+        relations: Sequence[str] | None = None,
+    ) -> Difference:
+        """How the answer to a query differs between two versions: the groups that are not the same."""
+        from calitree.difference import Difference
+
+        asked = Asked(group_by, where, measures, relations)
+        return Difference(self.at(before), self.at(after), asked)
+
+    # -- supposing -------------------------------------------------------------------------------
+
+    def what_if(
+        self,
+        delete: Mapping[str, Any] | None = None,
+        insert: Mapping[str, Any] | None = None,
+        update: Mapping[str, Any] | None = None,
+    ) -> WideTable:
+        """The tree as it would be, for nobody else. Each takes a relation's name and what `update`
+        takes for it; `update` takes rows to put in place of those with the same key, or
+        `{column: expression}`, or that and a condition.
+
+        It shares all messages with this tree, and can be asked, supposed on and saved like it.
+        `commit` makes it true.
+
+        >>> wide.what_if(delete={"items": "family = 'DAIRY'"}).query()     # doctest: +SKIP
+        >>> wide.what_if(update={"items": ({"price": "price * 1.1"}, "family = 'DAIRY'")})
+        ...                                                                 # doctest: +SKIP
+        """
+        other = copy(self)
+        other._is_past = False
+        other._origin = self, self._now
+        other._history = History(self._now)
+        other._lock = RLock()
+        other.saved = Saves()
+        if delete:
+            other._suppose(delete, lambda each, what: each.deleting(what))
+        if update:
+            other._suppose(update, lambda each, what: each.updating(what))
+        if insert:
+            other._suppose(insert, lambda each, what: each.change(what, None, None, None))
+        return other
+
+    def _suppose(self, what: Mapping[str, Any], change_of: Any) -> None:
+        if not isinstance(what, Mapping):
+            raise UpdateError(
+                f"A what-if names relations: {{relation: rows or condition}}; got {what!r}."
+            )
+        changes = {}
+        for relation, given in what.items():
+            updating = self._updating(relation)
+            changes[updating.name] = change_of(updating, given)
+        self._apply(changes)
+
+    @property
+    def _is_main(self) -> bool:
+        """Whether its messages are those of the tree itself, which stay."""
+        return self._origin is None and not self._is_past
+
+    def commit(self) -> int:
+        """Make a what-if true: the number of the new version of what it was made of."""
+        if self._origin is None:
+            raise UpdateError("Only a what-if can be committed; this is the tree itself.")
+        target, then = self._origin
+        with target._lock:
+            target._check_present()
+            ours = self._now.changed_from(then)
+            theirs = target._now.changed_from(then)
+            both = sorted(ours.keys() & theirs.keys())
+            if both:
+                raise ConflictError(
+                    f"{', '.join(both)} changed since this was supposed (at version {then.number}; "
+                    f"now it is {target.version}). Suppose it again on what is now."
+                )
+            number = target._advance(ours)
+            self._origin = target, target._now
+            self._now = target._now
+            self._history = History(self._now)
+            return number
+
+    # -- keeping fresh ---------------------------------------------------------------------------
+
+    def refresh(
+        self, progress: Progress | bool | None = None, background: bool = False
+    ) -> Plan | Future[Plan]:
+        """Bring every message of the pivot up to date, and tell how.
+
+        Those that were never passed are computed, those that are stale take what has changed. In the
+        `background` it returns at once; queries need not wait for it.
+        """
+        if background:
+            pool = ThreadPoolExecutor(1, "calitree-refresh")
+            done = pool.submit(self._refresh, False)
+            pool.shutdown(wait=False)
+            return done
+        return self._refresh(progress)
+
+    def _refresh(self, progress: Progress | bool | None) -> Plan:
+        self.calibration = self._now.refresh(progress, self._is_main)
+        return self.calibration
+
+    def stream(
+        self,
+        relation: str,
+        source: Any,
+        *,
+        checkpoint: str | PathLike[str] | None = None,
+        every: float | None = None,
+        change: str | None = None,
+    ) -> Stream:
+        """Let rows keep coming to a relation; each batch is one version, which queries see whole.
+
+        `source` is a streaming Spark frame, or a directory that Parquet or CSV files are moved into,
+        looked at `every` so many seconds. `change` names a column that says of each row whether it
+        comes (1, 'insert') or goes (-1, 'delete'). A tree that is saved is saved with each batch, and
+        a batch that comes again after a restart is known. `checkpoint` is Spark's; by default it is
+        beside the saved tree.
+
+            stream = wide.stream("sales", spark.readStream.schema(schema).parquet("incoming"))
+            ...
+            stream.stop()
+        """
+        from calitree.stream import stream
+
+        return stream(self, relation, source, checkpoint=checkpoint, every=every, change=change)
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether the pivot's messages are all there and up to date, in both directions."""
+        pivot = self._now.pivot
+        return pivot.edges <= stored_edges(pivot, self._core.store).keys()
+
+    def save(self, path: str | PathLike[str] | None = None, copy_below: int = 64 << 20) -> int:
+        """Save to a directory, or to the next version of one, and tell the version's number. Without
+        a path, that is where it was saved or opened last.
+
+        Messages are written, and what is there already is not written again: of a relation that was
+        updated, only the rows that came and went. So are relations that are in this process or have
+        no more than `copy_below` bytes; of larger ones it is noted where their rows are.
+        `calitree.open` opens the directory, here or elsewhere, and with another engine if wanted.
+
+        If others have saved there since this tree was, it takes over what they changed, as `reload`
+        does. It is a `ConflictError` if the same relation has changed on both sides.
+        """
+        from calitree.saving import save
+
+        return save(self, path, copy_below)
+
+    def reload(self) -> int:
+        """Take over what others have saved where this tree was saved or opened last; the number of
+        the version that this makes here.
+
+        Relations that changed there are as they are there, and what was updated here stays. It is a
+        `ConflictError` if the same relation has changed on both sides.
+        """
+        from calitree.rebase import reload
+
+        return reload(self)
 
     def __repr__(self) -> str:
+        store = self._core.store
+        version = f", version {self.version}" if self.version else ""
         lines = [
             f"WideTable on {self.engine.name}: {len(self.schema.relations)} relations, "
-            f"measures {', '.join(self.measures)}",
-            f"  {len(self._store)} messages, {self._store.pinned_bytes:,} bytes pinned, "
-            f"{self._store.kept_bytes:,} kept",
+            f"measures {', '.join(self.measures)}{version}",
+            f"  {len(store)} messages, {store.pinned_bytes:,} bytes pinned, "
+            f"{store.kept_bytes:,} kept",
         ]
         if self.saved.last is not None:
             lines.append(f"  {self.saved.last}")

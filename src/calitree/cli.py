@@ -204,17 +204,22 @@ def status(
 
 
 @app.command()
-def tidy(
+def vacuum(
     tree: Annotated[str, typer.Argument(help="The directory (or URL) of a saved tree.")],
     keep: Annotated[int, typer.Option(help="How many of the newest versions to keep.")] = 1,
+    grace: Annotated[
+        float,
+        typer.Option(min=0, help="Minutes for which files are left alone that no version names."),
+    ] = 60,
 ) -> None:
     """Delete older versions of a saved tree, and files of none.
 
-    Writers that were killed leave such files. Nobody should be saving to it meanwhile.
+    Writers that were killed leave such files, and writers at work are about to name them: with
+    --grace 0 nobody should be saving to it meanwhile.
     """
-    from calitree.saved import tidy as tidy_up
+    from calitree.saved import vacuum as vacuum_tree
 
-    for name in tidy_up(tree, keep):
+    for name in vacuum_tree(tree, keep, grace):
         typer.echo(f"deleted {name}")
 
 

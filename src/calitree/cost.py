@@ -6,6 +6,7 @@ many values as the smallest relation that has it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 
 from calitree.hypertree import Edge
@@ -21,15 +22,16 @@ cannot.
 
 class Cost:
     """Estimates for one placement. `stored` tells which messages are at hand, `keeps` whether new
-    ones are kept.
+    ones are kept, `refreshing` what those that are stale still cost.
     """
 
     def __init__(
         self,
         schema: Schema,
         placement: Placement,
-        stored: dict[Edge, Message],
+        stored: Mapping[Edge, Message],
         keeps: bool = True,
+        refreshing: Mapping[Edge, float] | None = None,
     ) -> None:
         self.absorbing = ABSORBING if keeps else 1.0
         self.schema = schema
@@ -39,7 +41,7 @@ class Cost:
         self._distinct: dict[str, float] = {}
         self._fanout: dict[Edge, float] = {}
         self._rows: dict[Edge, float] = {}
-        self._work: dict[Edge, float] = {}
+        self._work: dict[Edge, float] = dict(refreshing or {})
 
     def distinct(self, attribute: str) -> float:
         if attribute not in self._distinct:
@@ -97,9 +99,9 @@ class Cost:
         needs.
         """
         edge = (source, target)
-        if edge in self.stored or edge not in self.placement.edges:
-            return 0.0
         if edge not in self._work:
+            if edge in self.stored or edge not in self.placement.edges:
+                return 0.0
             needed = (w for w in self.tree.neighbours(source) if w != target)
             own = self.contraction(source, target) + self.rows(source, target)
             self._work[edge] = own + sum(self.message(w, source) for w in needed)

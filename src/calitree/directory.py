@@ -9,6 +9,8 @@ a file exclusively, so let one process at a time save to a directory of pyarrow'
 from __future__ import annotations
 
 import os
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -59,10 +61,39 @@ class Directory:
         for name in below:
             self._call(self.system.create_dir, self._at(name), recursive=True)
 
-    def read(self, name: str) -> bytes:
-        with self._call(self.system.open_input_stream, self._at(name)) as stream:
-            found: bytes = stream.read()
-            return found
+    def age(self, name: str) -> float:
+        """The seconds since a file, or one in a directory, was written to; 0 if nobody knows."""
+        from pyarrow import fs
+
+        found = [self._call(self.system.get_file_info, self._at(name))]
+        if found[0].type is fs.FileType.Directory:
+            inside = fs.FileSelector(self._at(name), allow_not_found=True)
+            found += self._call(self.system.get_file_info, inside)
+        written = [
+            each.mtime.timestamp() if each.mtime is not None else self._written(each.path)
+            for each in found
+        ]
+        return max(0.0, time.time() - max(written))
+
+    def _written(self, at: str) -> float:
+        """When a file was written, where pyarrow does not know."""
+        from pyarrow import fs
+
+        if isinstance(self.system, fs.PyFileSystem):
+            with suppress(Exception):
+                return float(self.system.handler.fs.modified(at).timestamp())
+        return time.time()
+
+    def read(self, name: str) -> bytes | None:
+        """What is in a file; None if there is none."""
+        try:
+            with self.system.open_input_stream(self._at(name)) as stream:
+                found: bytes = stream.read()
+                return found
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self.refused(error) from error
 
     def copy(self, source: str, name: str) -> None:
         """Copy a file, or a directory of files, from any place to here."""
@@ -74,23 +105,32 @@ class Directory:
         self._call(fs.copy_files, there, self._at(name), system, self.system)
 
     def remove(self, name: str) -> None:
-        """Delete a file, or a directory with all that is in it."""
+        """Delete a file, or a directory with all that is in it, if it is there."""
         from pyarrow import fs
 
         at = self._at(name)
-        if self._call(self.system.get_file_info, at).type is fs.FileType.Directory:
-            self._call(self.system.delete_dir, at)
-        else:
-            self._call(self.system.delete_file, at)
+        try:
+            if self.system.get_file_info(at).type is fs.FileType.Directory:
+                self.system.delete_dir(at)
+            else:
+                self.system.delete_file(at)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise self.refused(error) from error
 
     def sync(self, *names: str) -> None:
-        """Wait until these files, or all files of these directories, are on the disk."""
+        """Wait until these files, or all files of these directories, are on the disk.
+
+        What is not there any more is left to those who look later.
+        """
         if not self.is_local:
             return
         paths = [Path(self._at(name)) for name in names]
         inside = [each for path in paths if path.is_dir() for each in path.iterdir()]
         for path in dict.fromkeys((*inside, *paths, *(path.parent for path in paths))):
-            _sync(path)
+            with suppress(FileNotFoundError):
+                _sync(path)
 
     def create(self, name: str, content: bytes) -> bool:
         """Make a file with this content, all at once; False if there is one of this name already."""

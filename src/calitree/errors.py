@@ -30,6 +30,14 @@ class ModelError(CalitreeError):
     """A model file that cannot be read, or that says what means nothing."""
 
 
+class UpdateError(CalitreeError):
+    """Rows that cannot come to a relation or go from it, or a version that is not there."""
+
+
+class ConflictError(UpdateError):
+    """Somebody else has changed the same relations meanwhile."""
+
+
 class EngineError(CalitreeError):
     """An engine that is not there, or that could not run what it was given."""
 

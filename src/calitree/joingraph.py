@@ -11,7 +11,7 @@ from calitree.schema import Attribute, ColumnName, Join, Relation, Schema, find_
 from calitree.types import Kind
 
 if TYPE_CHECKING:
-    from calitree.calibrated import WideTable
+    from calitree.calibrated import Mode, WideTable
     from calitree.hypertree import Hypertree
     from calitree.progress import Progress
     from calitree.query import MeasureLike
@@ -185,12 +185,17 @@ class JoinGraph:
         *,
         tree: Hypertree | None = None,
         memory_limit: int = 1 << 30,
+        maintenance: Mode = "lazy",
         progress: Progress | bool | None = None,
     ) -> WideTable:
         """Pass all messages of the pivot query in both directions and keep them.
 
         `measures` defaults to `{"n": "count(*)"}`. `memory_limit` bounds what delta queries may
         keep beside the pivot's own messages, in bytes.
+
+        `maintenance` says what happens to messages when relations are updated. `"lazy"`: a query
+        brings those up to date that it needs. `"eager"`: every update brings all up to date.
+        `"recompute"`: a query computes those anew that it needs.
         """
         from calitree.calibrated import WideTable
         from calitree.hypertree import Hypertree
@@ -207,6 +212,7 @@ class JoinGraph:
             group_by=group_by,
             where=where,
             memory_limit=memory_limit,
+            maintenance=maintenance,
             progress=progress,
         )
 

@@ -28,19 +28,28 @@ class Lately(Generic[V]):
 
         Nobody waits while it is made. Two threads may make the same, and both are right.
         """
+        value = self.get(key)
+        if value is None:
+            value = make()
+            self.put(key, value)
+        return value
+
+    def get(self, key: object) -> V | None:
+        """The value of a key, if it is known."""
         with self._lock:
             value = self._values.get(key)
             if value is not None:
                 self._values.move_to_end(key)
-                return value
-        value = make()
+            return value
+
+    def put(self, key: object, value: V) -> None:
+        """Remember this value, whatever there was."""
         if key is not None:
             with self._lock:
                 self._values[key] = value
                 self._values.move_to_end(key)
                 if len(self._values) > self.limit:
                     self._values.popitem(last=False)
-        return value
 
     def clear(self) -> None:
         with self._lock:

@@ -6,8 +6,8 @@
 
 A manifest names all files of one tree, and no file is ever written twice. So saving is to write what
 is new, and then to create the next manifest, all at once: before that the tree is the one before, and
-after it the new one. Who reads an older manifest is not disturbed. If two save at the same time both
-trees are there, under two numbers, and the greater one is what is opened.
+after it the new one. Who reads an older manifest is not disturbed. A number can be taken only once:
+who finds that it is looks at what the other one has changed before taking the next (`rebase`).
 """
 
 from __future__ import annotations
@@ -23,12 +23,22 @@ from weakref import WeakKeyDictionary
 
 from calitree.directory import Directory, SavedError
 from calitree.message import Shelved
-from calitree.saved_tables import SavedColumn, SavedFile, SavedMessage, SavedRelation, Source
+from calitree.saved_tables import (
+    SavedChange,
+    SavedColumn,
+    SavedFile,
+    SavedMessage,
+    SavedRelation,
+    SavedRows,
+    Source,
+)
 from calitree.storage import shown
 from calitree.store import Restore
 from calitree.types import Kind
 
-FORMAT = 1
+FORMAT = 2
+READS = (1, 2)
+"""In format 1 relations did not change."""
 MANIFESTS, MESSAGES, RELATIONS = "manifests", "messages", "relations"
 
 Json = dict[str, Any]
@@ -38,7 +48,9 @@ Json = dict[str, Any]
 class Manifest:
     """One saved tree. Paths of its own files are full paths here, and below the directory in JSON.
 
-    `tree` has what is neither a relation nor a message: joins, attributes, bags, measures, the pivot.
+    `tree` has what is neither a relation nor a message: joins, attributes, bags, measures, the pivot,
+    and where it comes from: `lineage` is the same for all versions of one tree, and `ids` are those of
+    the last versions that it stands on, its own at the end.
     """
 
     relations: tuple[SavedRelation, ...]
@@ -51,9 +63,17 @@ class Manifest:
     @property
     def files(self) -> set[str]:
         """The names of its own files, below the directory."""
-        copied = [file.path for r in self.relations for file in _copies(r)]
-        paths = [*copied, *(each.table.path for each in self.messages if each.table.columns)]
+        paths = [path for each in self.relations for path in each.own_files]
+        paths += [each.table.path for each in self.messages if each.table.columns]
         return {name_below(path) for path in paths}
+
+    @property
+    def lineage(self) -> str:
+        return str(self.tree["lineage"])
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(self.tree.get("ids", ()))
 
 
 @dataclass(frozen=True)
@@ -74,14 +94,34 @@ class Opened(NamedTuple):
     restore: Restore
     centers: Mapping[tuple[str, str], float]
     version: Version
+    bound: Mapping[object, str] | None
+    streams: Mapping[str, int]
+
+
+class Place:
+    """A directory that a tree was saved to, or opened from.
+
+    `manifest` is the version there that the tree has; `entries` tell which of its tables are in
+    which files.
+    """
+
+    def __init__(self) -> None:
+        self.manifest: Manifest | None = None
+        self.entries = WeakKeyDictionary[object, SavedRelation | Shelved]()
 
 
 class Saves:
-    """Where a tree was last saved, or opened from, and which of its tables are in which files."""
+    """Where a tree was saved, or opened from: the last time, and all the places."""
 
     def __init__(self, last: Version | None = None) -> None:
         self.last = last
-        self.entries = WeakKeyDictionary[object, SavedRelation | Shelved]()
+        self._places: dict[str, Place] = {}
+
+    def add(self, directory: str, place: Place) -> None:
+        self._places[directory] = place
+
+    def place(self, directory: str) -> Place:
+        return self._places.setdefault(directory, Place())
 
 
 def numbers(directory: Directory) -> list[int]:
@@ -90,42 +130,59 @@ def numbers(directory: Directory) -> list[int]:
     return sorted(int(match[1]) for match in found if match)
 
 
-def commit(directory: Directory, manifest: Manifest) -> int:
-    """Make this the newest tree of the directory, and tell its number."""
+def newest(directory: Directory) -> int:
+    """The number of the newest manifest; 0 if there is none."""
+    return max(numbers(directory), default=0)
+
+
+def commit(directory: Directory, manifest: Manifest, number: int) -> bool:
+    """Make this the newest tree of the directory, under this number; False if that is taken."""
     body = _body(manifest)
     body["created"] = datetime.now(UTC).isoformat(timespec="seconds")
     content = {"format": FORMAT, "checksum": _checksum(body), **body}
     text = json.dumps(content, ensure_ascii=False, indent=1).encode()
     directory.make(MANIFESTS)
-    while True:
-        number = max(numbers(directory), default=0) + 1
-        if directory.create(_manifest(number), text):
-            return number
+    return directory.create(file_of(number), text)
 
 
 def read(directory: Directory, number: int | None = None) -> Manifest:
     """The newest manifest, or that of a number."""
-    there = numbers(directory)
+    while True:
+        there = numbers(directory)
+        chosen = _chosen(directory, there, number)
+        content = directory.read(file_of(chosen))
+        if content is not None:  # else it was vacuumed away just now
+            return _parsed(directory, content, chosen, there)
+
+
+def _chosen(directory: Directory, there: Sequence[int], number: int | None) -> int:
     if not there:
         if not directory.exists():
             raise SavedError(f"There is no directory {directory}.")
         raise SavedError(f"{directory} is no saved tree: it has no manifest. See WideTable.save.")
     if number is None:
-        number = there[-1]
-    elif number not in there:
+        return there[-1]
+    if number not in there:
         listed = ", ".join(map(str, there[-10:]))
         raise SavedError(f"{directory} has no version {number}; there are: {listed}.")
-    where = f"{directory}/{_manifest(number)}"
+    return number
+
+
+def _parsed(directory: Directory, text: bytes, number: int, there: Sequence[int]) -> Manifest:
+    where = f"{directory}/{file_of(number)}"
     try:
-        content = json.loads(directory.read(_manifest(number)))
+        content = json.loads(text)
         found = content.pop("format")
-        if found != FORMAT:
+        if found not in READS:
             raise SavedError(
-                f"{where} has format {found}, and this calitree reads format {FORMAT}. It was saved "
-                f"by calitree {content.get('calitree')}: use that version, or save the tree again."
+                f"{where} has format {found}, and this calitree reads formats 1 to {FORMAT}. It was "
+                f"saved by calitree {content.get('calitree')}: use that version, or save the tree "
+                "again."
             )
-        if content.pop("checksum") != _checksum(content):
+        checksum = content.pop("checksum")
+        if checksum != _checksum(content):
             raise ValueError("its checksum is wrong")
+        content.setdefault("lineage", checksum)
         return _manifest_of(directory, content, number)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         others = ", ".join(str(each) for each in there if each != number)
@@ -133,7 +190,8 @@ def read(directory: Directory, number: int | None = None) -> Manifest:
         raise SavedError(f"{where} is damaged ({type(error).__name__}: {error}).{hint}") from error
 
 
-def _manifest(number: int) -> str:
+def file_of(number: int) -> str:
+    """The name of a manifest below the directory."""
     return f"{MANIFESTS}/{number:012d}.json"
 
 
@@ -154,6 +212,10 @@ def _body(manifest: Manifest) -> Json:
             file["stamp"] = list(file["stamp"])
             if relation.source.place == "copied":
                 file["path"] = name_below(file["path"])
+        for change in each["changes"]:
+            for rows in filter(None, (change["came"], change["went"])):
+                rows["path"] = name_below(rows["path"])
+                rows["null_free"] = sorted(rows["null_free"])
         relations.append(each)
     for message in manifest.messages:
         each = asdict(message)
@@ -186,8 +248,21 @@ def _relation(directory: Directory, found: Mapping[str, Any]) -> SavedRelation:
         "kinds": {name: Kind(value) for name, value in found["kinds"].items()},
         "null_free": frozenset(found["null_free"]),
         "source": Source(**{**source, "files": tuple(files)}),
+        "changes": tuple(_change(directory, each) for each in found.get("changes", ())),
     }
     return SavedRelation(**{**found, **changed})
+
+
+def _change(directory: Directory, found: Mapping[str, Any]) -> SavedChange:
+    came, went = (_rows(directory, found[name]) for name in ("came", "went"))
+    return SavedChange(found["old"], found["version"], came, went)
+
+
+def _rows(directory: Directory, found: Mapping[str, Any] | None) -> SavedRows | None:
+    if found is None:
+        return None
+    path, null_free = directory.below(found["path"]), frozenset(found["null_free"])
+    return SavedRows(path, found["rows"], found["nbytes"], null_free)
 
 
 def _message(directory: Directory, found: Mapping[str, Any]) -> Shelved:
@@ -199,10 +274,6 @@ def _message(directory: Directory, found: Mapping[str, Any]) -> Shelved:
     return Shelved(
         **{**found, "table": SavedMessage(**{**table, "path": path, "columns": columns})}
     )
-
-
-def _copies(relation: SavedRelation) -> tuple[SavedFile, ...]:
-    return relation.source.files if relation.source.place == "copied" else ()
 
 
 def name_below(path: str) -> str:

@@ -41,6 +41,33 @@ class MessageKey:
         return _text([self.source, self.target, sorted(map(_annotation, self.behind))])
 
     @cached_property
+    def versions(self) -> dict[str, int]:
+        """The versions of the relations behind that are not as they were first."""
+        return {each.relation: each.version for each in self.behind if isinstance(each, Update)}
+
+    @property
+    def edge(self) -> tuple[str, str]:
+        return self.source, self.target
+
+    @cached_property
+    def excluded(self) -> frozenset[str]:
+        """The relations behind that are left out."""
+        return frozenset(each.relation for each in self.behind if isinstance(each, Exclude))
+
+    @cached_property
+    def timeless(self) -> MessageKey:
+        """The same message, whatever the versions behind it."""
+        if not self.versions:
+            return self
+        rest = frozenset(each for each in self.behind if not isinstance(each, Update))
+        return MessageKey(self.source, self.target, rest)
+
+    def at(self, versions: Mapping[str, int]) -> MessageKey:
+        """The same message at these versions of the relations behind it; 0 is as first loaded."""
+        updates = frozenset(Update(name, version) for name, version in versions.items() if version)
+        return MessageKey(self.source, self.target, self.timeless.behind | updates)
+
+    @cached_property
     def digest(self) -> str:
         """What files are named by."""
         return hashlib.sha256(self.text.encode()).hexdigest()[:32]
@@ -69,6 +96,10 @@ def _annotation(each: Annotation) -> str:
         case _:
             parts = (each.attribute,)
     return _text([type(each).__name__, *parts])
+
+
+_UPDATE = '["Update",'
+_EXCLUDE = '["Exclude",'
 
 
 def _text(parts: list[Any]) -> str:
@@ -112,6 +143,13 @@ class Message:
     def carries(self, aggregates: Iterable[Aggregate]) -> bool:
         return all(aggregate in self.columns for aggregate in aggregates)
 
+    def covers(self, other: Message) -> bool:
+        """Whether it has all columns of another message."""
+        ours, theirs = self.columns, other.columns
+        if isinstance(ours, ColumnsByText) or isinstance(theirs, ColumnsByText):
+            return other.column_texts.keys() <= self.column_texts.keys()
+        return theirs.keys() <= ours.keys()
+
     @property
     def column_texts(self) -> dict[str, str]:
         """The name of each column by the text of its aggregate."""
@@ -129,6 +167,32 @@ class Shelved:
     columns: Mapping[str, str]
     pinned: bool
     table: SavedMessage
+
+    @cached_property
+    def _parts(self) -> tuple[tuple[str, str], list[str]]:
+        source, target, behind = json.loads(self.text)
+        return (source, target), behind
+
+    @property
+    def edge(self) -> tuple[str, str]:
+        return self._parts[0]
+
+    @cached_property
+    def timeless(self) -> str:
+        """The text of the key of the same message, whatever the versions behind it."""
+        edge, behind = self._parts
+        return _text([*edge, [each for each in behind if not each.startswith(_UPDATE)]])
+
+    @cached_property
+    def versions(self) -> dict[str, int]:
+        updates = [json.loads(each) for each in self._parts[1] if each.startswith(_UPDATE)]
+        return {name: version for _, name, version in updates}
+
+    @cached_property
+    def excluded(self) -> frozenset[str]:
+        """The relations behind that are left out."""
+        _, behind = self._parts
+        return frozenset(json.loads(each)[1] for each in behind if each.startswith(_EXCLUDE))
 
 
 def column_names(aggregates: Iterable[Aggregate]) -> dict[Aggregate, str]:

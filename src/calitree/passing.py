@@ -8,12 +8,12 @@ messages it got, their rows and times.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import cast
 
-from calitree.annotation import Aggregate
+from calitree.annotation import COUNT, Aggregate
 from calitree.engines import (
     Column,
     Contraction,
@@ -31,6 +31,7 @@ from calitree.message import Message, MessageKey, column_names
 from calitree.placement import Placement
 from calitree.plan import Absorb, Measured, Plan, Send
 from calitree.schema import Schema
+from calitree.signed import Linear
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,8 @@ class Awaited:
 class Call:
     """One contraction of a plan: what is sent, from which inputs.
 
-    If it awaits nothing it is the same `Contraction` every time, so that an engine can keep with it
-    what it has prepared for it.
+    If it awaits nothing it is the same contraction every time, so that an engine can keep with it
+    what it has prepared for it. `rows` name the columns of the outputs that count rows.
     """
 
     def __init__(
@@ -53,14 +54,17 @@ class Call:
         sends: tuple[Send, ...],
         inputs: tuple[Input | Awaited, ...],
         outputs: tuple[Output, ...],
+        rows: tuple[str | None, ...],
     ) -> None:
         self.sends = sends
+        self.outputs = outputs
+        self.rows = rows
         self._inputs = inputs
-        self._outputs = outputs
         ready = tuple(each for each in inputs if isinstance(each, Input))
-        self._ready = Contraction(ready, outputs) if len(ready) == len(inputs) else None
+        whole = len(ready) == len(inputs)
+        self._ready = Linear(Contraction(ready, outputs), rows) if whole else None
 
-    def contraction(self, found: Mapping[Edge, Message]) -> Contraction:
+    def linear(self, found: Mapping[Edge, Message]) -> Linear:
         """This call, given the messages that the run has computed so far."""
         if self._ready is not None:
             return self._ready
@@ -68,14 +72,15 @@ class Call:
             each if isinstance(each, Input) else Input(found[each.edge].table, each.attributes)
             for each in self._inputs
         )
-        return Contraction(inputs, self._outputs)
+        return Linear(Contraction(inputs, self.outputs), self.rows)
 
     def how(self, engine: Engine) -> str:
         """In which way the engine would compute it, as far as that is known yet."""
         if self._ready is not None:
-            return engine.how(self._ready)
-        ready = takewhile(lambda each: isinstance(each, Input), self._inputs)
-        return engine.how(Contraction(tuple(cast(Iterator[Input], ready)), self._outputs))
+            return self._ready.how(engine)
+        ready = tuple(takewhile(lambda each: isinstance(each, Input), self._inputs))
+        known = Contraction(cast(tuple[Input, ...], ready), self.outputs)
+        return Linear(known, self.rows).how(engine)
 
 
 class Run:
@@ -104,9 +109,9 @@ class Run:
 
     def _contract(self, call: Call, watch: Watch | None) -> tuple[Sequence[Table], float, str]:
         started = time.perf_counter()
-        contraction = call.contraction(self.found)
-        tables = self.engine.contract(contraction, watch)
-        return tables, time.perf_counter() - started, self.engine.how(contraction)
+        linear = call.linear(self.found)
+        tables = linear.tables(self.engine, watch)
+        return tables, time.perf_counter() - started, linear.how(self.engine)
 
 
 class Wiring:
@@ -153,16 +158,18 @@ class Wiring:
         ]
         inputs += [self._arrival((other, bag)) for other in arriving]
         place = {r: i for i, r in enumerate(relations)}
-        outputs = []
+        outputs, rows = [], []
         for target, want in wanted.items():
+            names = column_names(want.aggregates)
             used = {m: i for i, m in enumerate(arriving, len(relations)) if m != target}
             columns = tuple(
                 Column(name, aggregate.semiring, self._factors(aggregate, bag, place, used))
-                for aggregate, name in column_names(want.aggregates).items()
+                for aggregate, name in names.items()
             )
             joined = (*place.values(), *used.values())
             outputs.append(Output(joined, want.where, want.keep, columns))
-        return Call(sends, tuple(inputs), tuple(outputs))
+            rows.append(names.get(COUNT))
+        return Call(sends, tuple(inputs), tuple(outputs), tuple(rows))
 
     def _arrival(self, edge: Edge) -> Input | Awaited:
         attributes = {attribute: attribute for attribute in self.placement.keep(*edge)}

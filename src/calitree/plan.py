@@ -67,6 +67,10 @@ class Plan:
     reused: tuple[MessageKey, ...]
     absorb: Absorb | None
     placed: tuple[tuple[Annotation, str], ...] = ()
+    refreshed: tuple[MessageKey, ...] = ()
+    """Messages at hand that must first be brought up to date."""
+    adjusts: str = ""
+    """The relation of which only what has changed is absorbed, to adjust the answer before it."""
     measured: Mapping[MessageKey | None, Measured] = field(default_factory=dict, compare=False)
     ways: Mapping[MessageKey | None, str] = field(default_factory=dict, compare=False)
     """In which way the engine would compute each, if it has several; None is the absorption."""
@@ -75,6 +79,13 @@ class Plan:
     def computed(self) -> tuple[MessageKey, ...]:
         """The messages to compute, in order."""
         return tuple(send.key for step in self.steps for send in step.sends)
+
+    @property
+    def refreshed_already(self) -> Plan:
+        """This plan once its messages are up to date."""
+        if not self.refreshed:
+            return self
+        return replace(self, reused=(*self.reused, *self.refreshed), refreshed=())
 
     def after(self, measured: Mapping[MessageKey | None, Measured]) -> Plan:
         """This plan, having been run."""
@@ -86,11 +97,12 @@ class Plan:
         if not self.measured:
             return None
         firsts = [self.measured[step.sends[0].key] for step in self.steps]
+        firsts += [self.measured[key] for key in self.refreshed if key in self.measured]
         last = [self.measured[None]] if None in self.measured else []
         return sum(each.seconds for each in firsts + last)
 
     def __str__(self) -> str:
-        total = len(self.reused) + len(self.computed)
+        total = len(self.reused) + len(self.refreshed) + len(self.computed)
         head = f"root {self.root}   reused {len(self.reused)} of {total} messages"
         if self.seconds is not None:
             head += f"   {self.seconds * 1e3:.1f} ms"
@@ -98,12 +110,19 @@ class Plan:
         for step in self.steps:
             for send in step.sends:
                 lines.append(("compute", str(send.key), send.why, self._outcome(send.key)))
+        lines += [
+            ("refresh", str(key), f"{', '.join(key.versions)} changed", self._outcome(key))
+            for key in self.refreshed
+        ]
         lines += [("reuse", str(key), "", "") for key in self.reused]
         if self.absorb is not None:
             keep = f"keep {', '.join(self.absorb.keep)}" if self.absorb.keep else "total"
             if self.absorb.where:
                 keep += f" where {' and '.join(str(each) for each in self.absorb.where)}"
-            lines.append(("absorb", self.absorb.bag, keep, self._outcome(None)))
+            verb = "absorb"
+            if self.adjusts:
+                verb, keep = "adjust", f"{keep}, by what has changed in {self.adjusts}"
+            lines.append((verb, self.absorb.bag, keep, self._outcome(None)))
         widths = [max((len(line[i]) for line in lines), default=0) for i in range(3)]
         table = [
             f"{verb:<{widths[0]}}  {what:<{widths[1]}}   {note:<{widths[2]}}   {outcome}".rstrip()

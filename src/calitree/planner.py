@@ -8,7 +8,8 @@ because our keys do not keep it any further.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from math import inf
 
 from calitree.annotation import Aggregate, Annotation, Exclude, GroupBy, Lift, Select, SumOut
@@ -18,24 +19,48 @@ from calitree.message import Message, MessageKey
 from calitree.placement import Placement
 from calitree.plan import Absorb, Plan, Send, Step
 from calitree.schema import Schema
+from calitree.stale import Stale, stale_edges
 from calitree.store import Store
+from calitree.versions import Changes
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The cheapest plan found, the placement it uses, and the messages at hand for it.
+
+    Some of these may be stale; those that the plan uses must be refreshed before it is run.
+    """
+
+    plan: Plan
+    placement: Placement
+    stored: dict[Edge, Message]
+    stale: dict[Edge, Stale]
 
 
 def plan_query(
-    schema: Schema, placement: Placement, pivot: Placement, store: Store
-) -> tuple[Plan, Placement, dict[Edge, Message]]:
-    """The cheapest plan found, the placement it uses, and the messages at hand for it."""
+    schema: Schema,
+    placement: Placement,
+    pivot: Placement,
+    store: Store,
+    changes: Changes | None = None,
+) -> Planned:
+    """How to answer a query. Given what has changed, stale messages are refreshed."""
     placement = _with_bindings(placement, pivot)
-    stored = stored_edges(placement, store)
-    root = cheapest_root(Cost(schema, placement, stored, store.memory_limit > 0))
+    stored, stale = at_hand(schema, placement, store, changes)
+    work = {edge: each.work for edge, each in stale.items()}
+    near = {**stored, **{edge: each.message for edge, each in stale.items()}}
+    root = cheapest_root(Cost(schema, placement, near, store.memory_limit > 0, work))
     upward = placement.tree.upward(root)
     onward = dict(upward)
-    missing = missing_edges(placement, onward, stored)
+    missing = missing_edges(placement, onward, near)
     pushed = push_down(placement, root, missing)
     if pushed is not placement:
-        placement, stored = pushed, stored_edges(pushed, store)
-        missing = missing_edges(placement, onward, stored)
-    steps = tuple(Step(u, (_send(placement, pivot, u, v),)) for u, v in upward if (u, v) in missing)
+        placement = pushed
+        stored, stale = at_hand(schema, placement, store, changes)
+        missing = missing_edges(placement, onward, stored.keys() | stale.keys())
+    steps = tuple(
+        Step(u, (send_of(placement, pivot, u, v),)) for u, v in upward if (u, v) in missing
+    )
     reused = tuple(
         placement.keys[u, v]
         for u, v in upward
@@ -43,14 +68,33 @@ def plan_query(
     )
     query = placement.query
     absorb = Absorb(root, query.keep, placement.where(root, None), query.aggregates)
-    plan = Plan(root, steps, reused, absorb, placed(placement, pivot, root))
-    return plan, placement, stored
+    refreshed = tuple(key for key in reused if (key.source, key.target) in stale)
+    reused = tuple(key for key in reused if (key.source, key.target) not in stale)
+    plan = Plan(root, steps, reused, absorb, placed(placement, pivot, root), refreshed)
+    return Planned(plan, placement, stored, stale)
 
 
-def plan_calibration(schema: Schema, placement: Placement, stored: Mapping[Edge, Message]) -> Plan:
+def at_hand(
+    schema: Schema, placement: Placement, store: Store, changes: Changes | None
+) -> tuple[dict[Edge, Message], dict[Edge, Stale]]:
+    """The messages in the store, and those that were right at earlier versions."""
+    stored = stored_edges(placement, store)
+    updated = store.has_versions or any(placement.versions.values())
+    if changes is None or not updated or len(stored) == len(placement.keys):
+        return stored, {}
+    return stored, stale_edges(schema, placement, store, stored, changes)
+
+
+def plan_calibration(
+    schema: Schema,
+    placement: Placement,
+    stored: Mapping[Edge, Message],
+    refreshed: tuple[MessageKey, ...] = (),
+) -> Plan:
     """Algorithm 1: upward to a root, then downward; the messages a bag sends downward in one step.
 
-    The root is the largest bag, which then sends all its messages in a single step.
+    The root is the largest bag, which then sends all its messages in a single step. Some of those
+    stored have been `refreshed` for it.
     """
     tree = placement.tree
 
@@ -67,11 +111,13 @@ def plan_calibration(schema: Schema, placement: Placement, stored: Mapping[Edge,
     waves += [(u, [v for v in tree.neighbours(u) if v != parent.get(u)]) for u in order]
     steps = []
     for bag, targets in waves:
-        sends = tuple(_send(placement, placement, bag, v) for v in targets if (bag, v) in missing)
+        sends = tuple(send_of(placement, placement, bag, v) for v in targets if (bag, v) in missing)
         if sends:
             steps.append(Step(bag, sends))
-    reused = tuple(placement.keys[e] for e in tree.directed if e in placement.edges - missing)
-    return Plan(root, tuple(steps), reused, None, placed(placement, placement, root))
+    here = (placement.keys[e] for e in tree.directed if e in placement.edges - missing)
+    reused = tuple(key for key in here if key not in refreshed)
+    where = placed(placement, placement, root)
+    return Plan(root, tuple(steps), reused, None, where, refreshed)
 
 
 def stored_edges(placement: Placement, store: Store) -> dict[Edge, Message]:
@@ -85,7 +131,7 @@ def stored_edges(placement: Placement, store: Store) -> dict[Edge, Message]:
 
 
 def missing_edges(
-    placement: Placement, onward: dict[str, str], stored: Mapping[Edge, Message]
+    placement: Placement, onward: dict[str, str], stored: Collection[Edge]
 ) -> frozenset[Edge]:
     """The edges towards the root to be computed: the Steiner tree without its root.
 
@@ -173,7 +219,7 @@ def _with_bindings(placement: Placement, pivot: Placement) -> Placement:
     return placement
 
 
-def _send(placement: Placement, pivot: Placement, source: str, target: str) -> Send:
+def send_of(placement: Placement, pivot: Placement, source: str, target: str) -> Send:
     key = placement.keys[source, target]
     columns = placement.columns[source, target]
     where = placement.where(source, target)

@@ -7,27 +7,30 @@ remembers it must forget it when the store has changed: otherwise nothing that i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from calitree.engines import Engine
 from calitree.hypertree import Edge
 from calitree.message import Message, MessageKey
 from calitree.passing import Call, Wiring
 from calitree.placement import Placement
-from calitree.plan import Plan
+from calitree.plan import Measured, Plan
 from calitree.question import Question
 from calitree.schema import Schema
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """What is asked, what to send, and what to absorb at last. `reused` are the stored messages."""
+    """What is asked, what to send, and what to absorb at last. `reused` are the stored messages;
+    `refreshing` tells what it took to bring some of them up to date.
+    """
 
     question: Question
     plan: Plan
     sends: tuple[Call, ...]
     absorb: Call
     reused: tuple[Message, ...]
+    refreshing: Mapping[MessageKey | None, Measured] = field(default_factory=dict)
 
 
 def prepare(
@@ -40,7 +43,8 @@ def prepare(
 ) -> Prepared:
     """Make a plan's contractions."""
     wiring = Wiring(schema, placement, stored, plan)
-    reused = tuple(stored[key.source, key.target] for key in plan.reused)
+    at_hand = (*plan.reused, *plan.refreshed)
+    reused = tuple(stored[key.source, key.target] for key in at_hand)
     sends, absorb = wiring.sends(), wiring.absorb()
     ways: dict[MessageKey | None, str] = {None: absorb.how(engine)}
     ways |= {send.key: call.how(engine) for call in sends for send in call.sends}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from calitree.annotation import Aggregate
+from calitree.annotation import COUNT, Aggregate
 from calitree.errors import QueryError, did_you_mean
 from calitree.expressions import Expression, parse_predicate
 from calitree.measures import Custom, Measure
@@ -64,8 +64,14 @@ class Query:
 
     @cached_property
     def aggregates(self) -> tuple[Aggregate, ...]:
-        """All aggregates of all measures, each once."""
-        return tuple(dict.fromkeys(a for _, measure in self.measures for a in measure.aggregates))
+        """All aggregates of all measures, each once.
+
+        Sums come with a count of rows, which tells when rows that go have left a group empty.
+        """
+        found = dict.fromkeys(a for _, measure in self.measures for a in measure.aggregates)
+        if any(aggregate.semiring.minus for aggregate in found):
+            found.setdefault(COUNT)
+        return tuple(found)
 
 
 def query_of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -114,15 +114,7 @@ class Result:
     def text(self, limit: int | None = None) -> str:
         """As aligned columns of text: all rows, or the first so many."""
         head = (self._arrow if limit is None else self._head(limit)).to_pylist()
-        cells = [self.columns, *([_shown(row[c]) for c in self.columns] for row in head)]
-        widths = [max(len(row[i]) for row in cells) for i in range(len(self.columns))]
-        lines = [
-            "  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)).rstrip()
-            for row in cells
-        ]
-        if limit is not None and len(self) > limit:
-            lines.append(f"… {len(self):,} rows")
-        return "\n".join(lines)
+        return text_of(head, self.columns, len(self))
 
     def _repr_html_(self) -> str:
         from html import escape
@@ -139,6 +131,18 @@ class Result:
             else ""
         )
         return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def text_of(head: Sequence[dict[str, Any]], columns: Sequence[str], total: int) -> str:
+    """Rows as aligned columns of text, and how many there are if these are not all."""
+    cells = [list(columns), *([_shown(row[c]) for c in columns] for row in head)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
+    lines = [
+        "  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)).rstrip() for row in cells
+    ]
+    if total > len(head):
+        lines.append(f"… {total:,} rows")
+    return "\n".join(lines)
 
 
 def _shown(value: object) -> str:

@@ -1,9 +1,9 @@
-"""Saved trees: opening, looking at and tidying the directories that `WideTable.save` makes.
+"""Saved trees: opening, looking at and vacuuming the directories that `WideTable.save` makes.
 
     wide.save("tree")                       # calibrated on a cluster
     wide = ct.open("tree", engine="local")  # answers on a laptop without Spark
     print(ct.saved.status("tree"))
-    ct.saved.tidy("tree")                   # files of older versions, and of writers that were killed
+    ct.saved.vacuum("tree")                 # files of older versions, and of writers that were killed
 
 Only the newest manifest is read when a tree is opened. A message or a relation is read when a query
 first needs it.
@@ -12,6 +12,7 @@ first needs it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
@@ -22,14 +23,28 @@ from calitree.directory import Directory, SavedError
 from calitree.engines import engine_of
 from calitree.hypertree import Bag, Hypertree
 from calitree.joingraph import JoinGraph
-from calitree.manifest import MANIFESTS, MESSAGES, RELATIONS, Opened, Version, numbers, read
+from calitree.manifest import (
+    MANIFESTS,
+    MESSAGES,
+    RELATIONS,
+    Opened,
+    Place,
+    Version,
+    file_of,
+    numbers,
+    read,
+)
 from calitree.query import MeasureLike
+from calitree.rebase import restored
 from calitree.saved_tables import SavedRelation, Saver
-from calitree.schema import Attribute, Join, Relation, Schema
+from calitree.schema import Attribute, Join, Schema
 from calitree.semiring import Semiring
 from calitree.types import Kind
 
 Path = str | PathLike[str]
+
+GRACE = 60.0
+"""Minutes for which a file is left alone that no version names yet."""
 
 
 def open_tree(path: Path, engine: Any = None, version: int | None = None) -> WideTable:
@@ -44,10 +59,8 @@ def open_tree(path: Path, engine: Any = None, version: int | None = None) -> Wid
     if not isinstance(chosen, Saver):
         raise SavedError(f"The {chosen.name} engine cannot open saved trees; choose another.")
     tree = manifest.tree
-    relations = {
-        each.name: Relation(each.name, chosen.restore(each), each.version)
-        for each in manifest.relations
-    }
+    place = Place()
+    relations = {each.name: restored(chosen, each, place) for each in manifest.relations}
     attributes = {
         name: Attribute(name, tuple(map(tuple, columns)), Kind(kind))
         for name, columns, kind in tree["attributes"]
@@ -67,10 +80,12 @@ def open_tree(path: Path, engine: Any = None, version: int | None = None) -> Wid
             chosen.restore,
             {(relation, sql): value for relation, sql, value in tree["centers"]},
             Version(directory.path, manifest.number),
+            tree.get("bound"),
+            tree.get("streams", {}),
         ),
     )
-    for each in manifest.relations:
-        wide.saved.entries[relations[each.name].table] = each
+    place.manifest = manifest
+    wide.saved.add(directory.path, place)
     return wide
 
 
@@ -90,26 +105,38 @@ def _measure(given: Any) -> MeasureLike:
     return CustomMeasure(Semiring(**parts), given["lifts"], given["final"])
 
 
-def tidy(path: Path, keep: int = 1) -> list[str]:
-    """Delete all versions but the newest `keep`, and every file that none of these names.
+def vacuum(path: Path, keep: int = 1, grace: float = GRACE) -> list[str]:
+    """Delete all versions but the newest `keep`, and the files that only they name.
 
-    That includes what writers left that were killed, so nobody should be saving meanwhile. Whoever
-    has an older version open loses what is not read yet. Returns what was deleted.
+    Files that no version names, as writers leave which were killed, are deleted once they are `grace`
+    minutes old: until then a writer at work may be about to name them. So with `grace=0` nobody
+    should be saving meanwhile. Whoever has an older version open loses what is not read yet. Returns
+    what was deleted.
     """
     if keep < 1:
         raise SavedError(f"keep is at least 1, the newest version; got {keep}.")
+    if grace < 0:
+        raise SavedError(f"grace is a number of minutes; got {grace}.")
     directory = Directory(path)
     there = {f"{d}/{name}" for d in (MESSAGES, RELATIONS) for name in directory.names(d)}
-    kept = [read(directory, number) for number in numbers(directory)[-keep:]]
-    if not kept:
+    begun = {f"{MANIFESTS}/{name}" for name in directory.names(MANIFESTS) if name[0] == "."}
+    every = numbers(directory)
+    if not every:
         read(directory)  # which says why not
+    named = set().union(*(read(directory, number).files for number in every[-keep:]))
+    dropped: set[str] = set()
+    for number in every[:-keep]:
+        with suppress(SavedError):  # damaged, or vacuumed away by somebody else
+            dropped |= read(directory, number).files
     # Manifests first: there must never be one that names a file which is gone.
-    manifests = {f"{each.number:012d}.json" for each in kept}
-    old = [f"{MANIFESTS}/{name}" for name in sorted(directory.names(MANIFESTS) - manifests)]
-    unnamed = sorted(there.difference(*(each.files for each in kept)))
-    for name in (*old, *unnamed):
+    old = [file_of(number) for number in every[:-keep]]
+    unnamed = sorted((there | begun) - named)
+    gone = [
+        name for name in unnamed if name in dropped or not grace or directory.age(name) > grace * 60
+    ]
+    for name in (*old, *gone):
         directory.remove(name)
-    return [*old, *unnamed]
+    return [*old, *gone]
 
 
 @dataclass(frozen=True)
@@ -120,6 +147,8 @@ class RelationStatus:
     rows: int
     where: str
     problem: str | None
+    changes: int = 0
+    """How many rows have come and gone since it was written as one."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +176,10 @@ class Status:
         ]
         for each in self.relations:
             problem = f"; missing: {each.problem}" if each.problem else ""
-            lines.append(f"relation {each.name}, {each.rows:,} rows, {each.where}{problem}")
+            updates = f", {each.changes:,} rows of changes beside" if each.changes else ""
+            lines.append(
+                f"relation {each.name}, {each.rows:,} rows, {each.where}{updates}{problem}"
+            )
         return "\n".join(lines)
 
 
@@ -185,5 +217,8 @@ def _relation_status(relation: SavedRelation) -> RelationStatus:
     else:
         where, problem = "not saved", source.reason
     if problem is None:
-        problem = next((each.problem for each in source.files if each.problem), None)
-    return RelationStatus(relation.name, relation.rows, where, problem)
+        parts = [relation.part(rows) for each in relation.changes for rows in each.parts]
+        files = [file for each in (relation, *parts) for file in each.source.files]
+        problem = next((each.problem for each in files if each.problem), None)
+    changes = sum(each.touched for each in relation.changes)
+    return RelationStatus(relation.name, relation.current_rows, where, problem, changes)

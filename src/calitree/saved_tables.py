@@ -9,7 +9,7 @@ what they were again when they are read.
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from calitree.errors import EngineError
@@ -127,8 +127,40 @@ class Source:
 
 
 @dataclass(frozen=True)
+class SavedRows:
+    """Some rows of a relation, in a file beside the messages."""
+
+    path: str
+    rows: int
+    nbytes: int
+    null_free: frozenset[str]
+
+
+@dataclass(frozen=True)
+class SavedChange:
+    """The rows that came to a relation and those that went, between two of its versions."""
+
+    old: int
+    version: int
+    came: SavedRows | None
+    went: SavedRows | None
+
+    @property
+    def parts(self) -> tuple[SavedRows, ...]:
+        return tuple(each for each in (self.came, self.went) if each is not None)
+
+    @property
+    def touched(self) -> int:
+        """How many rows came or went."""
+        return sum(each.rows for each in self.parts)
+
+
+@dataclass(frozen=True)
 class SavedRelation:
-    """A relation as a saved tree knows it: everything but its rows."""
+    """A relation as a saved tree knows it: everything but its rows.
+
+    It is what it was at a `version`, and what has changed since.
+    """
 
     name: str
     version: int
@@ -139,6 +171,38 @@ class SavedRelation:
     nbytes: int
     """About what its columns take in memory."""
     source: Source
+    changes: tuple[SavedChange, ...] = ()
+
+    @property
+    def versions(self) -> tuple[int, ...]:
+        """All that can be told apart, the current one last."""
+        return (self.version, *(each.version for each in self.changes))
+
+    @property
+    def current_rows(self) -> int:
+        """How many there are after all changes."""
+        came = sum(each.came.rows for each in self.changes if each.came is not None)
+        went = sum(each.went.rows for each in self.changes if each.went is not None)
+        return self.rows + came - went
+
+    @property
+    def own_files(self) -> list[str]:
+        """The files that are in the directory of the tree."""
+        copied = self.source.files if self.source.place == "copied" else ()
+        changed = [rows.path for change in self.changes for rows in change.parts]
+        return [*(file.path for file in copied), *changed]
+
+    def part(self, rows: SavedRows) -> SavedRelation:
+        """Some rows that came or went, as a relation of their own."""
+        source = Source("copied", (SavedFile(rows.path, 0, ()),))
+        return replace(
+            self,
+            rows=rows.rows,
+            null_free=rows.null_free,
+            nbytes=rows.nbytes,
+            source=source,
+            changes=(),
+        )
 
 
 @dataclass(frozen=True)
@@ -188,7 +252,7 @@ def read_parquet(path: str) -> pa.Table:
         return pa.concat_tables([part.read() for part in parts])
     except FileNotFoundError:
         raise EngineError(
-            f"The saved tree lacks {path}. Was it tidied away? Open the tree again."
+            f"The saved tree lacks {path}. Was it vacuumed away? Open the tree again."
         ) from None
     except (pa.ArrowException, OSError) as error:
         raise EngineError(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from os import PathLike
@@ -20,49 +19,40 @@ from calitree.manifest import (
     Saves,
     Version,
     commit,
+    file_of,
     name_below,
+    newest,
+    numbers,
+    read,
 )
-from calitree.message import Message, Shelved
+from calitree.message import Message, MessageKey, Shelved
 from calitree.query import MeasureLike
-from calitree.saved_tables import (
-    MissingRelationError,
-    SavedFile,
-    SavedMessage,
-    SavedRelation,
-    Saver,
-    Source,
-    text_of_schema,
-    write_parquet,
-)
-from calitree.schema import Relation
-from calitree.storage import reason, shown
-from calitree.types import Kind
+from calitree.rebase import stale, take_over
+from calitree.saved_tables import SavedMessage, Saver
+from calitree.saving_relations import Files, SavingRelations
+from calitree.storage import shown
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from calitree.calibrated import WideTable
 
+IDS = 64
+"""So many versions back it is known on which ones a version stands."""
 
-def save(wide: WideTable, path: str | PathLike[str], copy_below: int) -> int:
+
+def save(wide: WideTable, path: str | PathLike[str] | None, copy_below: int) -> int:
     """Save a tree; the number of its version in the directory."""
-    from calitree import __version__
-
-    tree = _tree(wide)
-    directory = Directory(path)
-    saving = Saving(wide, directory, copy_below)
-    with saving.all_or_nothing():
-        relations = tuple(saving.relation(each) for each in wide.schema.relations.values())
-        messages = tuple(saving.messages())
-        directory.sync(*saving.written)
-        number = commit(directory, Manifest(relations, messages, tree, __version__))
-    saving.saves.last = Version(directory.path, number)
-    wide.saved = saving.saves
-    return number
+    if path is None:
+        if wide.saved.last is None:
+            raise SavedError("This tree was neither saved nor opened: say where, save(path).")
+        path = wide.saved.last.directory
+    with wide._lock:
+        saving = Saving(wide, Directory(path), copy_below)
+        with saving.all_or_nothing():
+            return saving.commit()
 
 
 class Saving:
-    """One tree on its way into a directory. `written` are the files that are new there."""
+    """One tree on its way into a directory."""
 
     def __init__(self, wide: WideTable, directory: Directory, copy_below: int) -> None:
         if not isinstance(wide.engine, Saver):
@@ -70,135 +60,130 @@ class Saving:
                 f"Trees of the {wide.engine.name} engine cannot be saved; calibrate with another."
             )
         self.wide, self.directory, self.copy_below = wide, directory, copy_below
-        self.engine, self.saver = wide.engine, wide.engine
-        here = wide.saved.last is not None and wide.saved.last.directory == directory.path
-        self.saves = wide.saved if here else Saves()
-        directory.make(MESSAGES, RELATIONS)
-        self.there = {
-            f"{below}/{name}" for below in (MESSAGES, RELATIONS) for name in directory.names(below)
-        }
-        self.written: list[str] = []
+        self.saver = wide.engine
+        if wide._is_past:  # it does not come from where the tree is by now
+            wide.saved = Saves()
+        self.place = wide.saved.place(directory.path)
+        self.files = Files(directory)
+        self.began = newest(directory)
 
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
-        """Take back what was written, if that fails. Who is killed leaves it to `tidy`."""
+        """Take back what was written, if that fails. Who is killed leaves it to `vacuum`."""
         try:
             yield
         except BaseException as error:
-            for name in self.written:
-                with suppress(Exception):
-                    self.directory.remove(name)
+            with suppress(Exception):
+                self._take_back()
             if isinstance(error, OSError):  # a full disk, say
                 raise self.directory.refused(error) from error
             raise
 
-    def _new(self, below: str, name: str) -> str:
-        self.written.append(f"{below}/{name}-{uuid4().hex[:12]}.parquet")
-        return self.written[-1]
+    def _take_back(self) -> None:
+        """It may have been interrupted when all was done: what a manifest names stays."""
+        later = [each for each in numbers(self.directory) if each > self.began]
+        named = [read(self.directory, each).files for each in later]
+        for name in set(self.files.written).difference(*named):
+            self.directory.remove(name)
 
-    def _is_here(self, path: str) -> bool:
-        """Whether a file is in the directory; others may have tidied it away."""
-        name = name_below(path)
-        return name in self.there and self.directory.below(name) == path
+    def commit(self) -> int:
+        """Write what is new, on top of what others have saved meanwhile, and name it all."""
+        self.directory.make(MESSAGES, RELATIONS)
+        while True:
+            number = take_over(self.wide, self.directory, self.place) + 1
+            self.files.look()
+            manifest = self._manifest()
+            self.directory.sync(*self.files.written)
+            if commit(self.directory, manifest, number) and self._stands(manifest, number):
+                self.files.written.clear()
+                self.place.manifest = replace(manifest, number=number)
+                self.wide.saved.last = Version(self.directory.path, number)
+                if manifest.files <= self.files.look():
+                    return number
+                # Some of it was vacuumed away before it was named.
 
-    # -- relations -------------------------------------------------------------------------------
+    def _stands(self, manifest: Manifest, number: int) -> bool:
+        """Whether all that was committed later stands on this. Not if others had taken the number
+        before, and gone on, and their version of this number was vacuumed away meanwhile.
+        """
+        if newest(self.directory) == number or manifest.ids[-1] in read(self.directory).ids:
+            return True
+        self.directory.remove(file_of(number))
+        return False
 
-    def relation(self, relation: Relation) -> SavedRelation:
-        known = self.saves.entries.get(relation.table)
-        if isinstance(known, SavedRelation):
-            copied = known.source.files if known.source.place == "copied" else ()
-            if all(self._is_here(file.path) for file in copied):
-                return replace(known, name=relation.name, version=relation.version)
-        made = self._described(relation)
-        self.saves.entries[relation.table] = made
-        return made
+    def _manifest(self) -> Manifest:
+        from calitree import __version__
 
-    def _described(self, relation: Relation) -> SavedRelation:
-        table, name = relation.table, relation.name
-        origin = self.saver.origin(table)
-        described = SavedRelation(
-            name,
-            relation.version,
-            text_of_schema(origin.schema),
-            dict(table.kinds),
-            table.rows,
-            table.null_free,
-            origin.nbytes,
-            Source("nowhere") if origin.source is None else origin.source,
+        wide, known = self.wide, self.place.manifest
+        lineage, ids = (known.lineage, known.ids) if known is not None else (uuid4().hex, ())
+        tree = _tree(wide) | {"lineage": lineage, "ids": [*ids[1 - IDS :], uuid4().hex]}
+        saving = SavingRelations(
+            wide.engine, self.files, self.place, self.copy_below, self._needed()
         )
-        source = origin.source
-        if source is None or source.place == "copied":
-            return self._copied(described, relation)
-        size = sum(file.size for file in source.files) if source.files else origin.nbytes
-        if size <= self.copy_below:
-            # Where the rows are out of reach, it is noted where they should be.
-            with suppress(MissingRelationError):
-                return self._copied(described, relation)
-        return described
+        relations = tuple(map(saving.saved, wide.schema.relations.values()))
+        messages = tuple(self.messages({each.name: each.versions for each in relations}))
+        return Manifest(relations, messages, tree, __version__)
 
-    def _copied(self, described: SavedRelation, relation: Relation) -> SavedRelation:
-        import pyarrow as pa
+    def _needed(self) -> dict[str, set[int]]:
+        """For each relation, the versions that pinned messages still have."""
+        found: dict[str, set[int]] = {name: set() for name in self.wide.schema.relations}
+        store = self.wide._core.store
+        pinned: list[MessageKey | Shelved] = [message.key for message in store.pinned]
+        pinned += [each for each in store.shelved if each.pinned]
+        for each in pinned:
+            for name, version in stale(self.wide.tree, each, self.wide._now.versions).items():
+                found[name].add(version)
+        return found
 
-        found = _typed(self.engine.arrow(relation.table), described)
-        name = self._new(RELATIONS, re.sub(r"[^A-Za-z0-9_-]", "_", relation.name)[:60])
-        path = self.directory.below(name)
-        try:
-            write_parquet(found, path)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-            raise SavedError(
-                f"{relation.name} cannot be written as Parquet: {reason(error)}. Leave out or cast "
-                "that column before it is added."
-            ) from error
-        source = Source("copied", (SavedFile(path, 0, ()),))
-        schema = text_of_schema(found.schema)
-        return replace(described, schema=schema, nbytes=found.nbytes, source=source)
+    def messages(self, known: Mapping[str, Sequence[int]]) -> Iterator[Shelved]:
+        """Those that are up to date, and the pinned ones that can be brought up to date."""
 
-    # -- messages --------------------------------------------------------------------------------
+        def serves(key: MessageKey | Shelved, pinned: bool) -> bool:
+            behind = stale(self.wide.tree, key, self.wide._now.versions)
+            return not behind or (pinned and all(v in known[name] for name, v in behind.items()))
 
-    def messages(self) -> Iterator[Shelved]:
-        for message, may_go in self.wide._store.messages:
-            yield self._message(message, pinned=not may_go)
-        for shelved in self.wide._store.shelved:
-            yield self._again(shelved)
+        store = self.wide._core.store
+        for message, may_go in store.messages:
+            if serves(message.key, not may_go):
+                found = self._message(message, not may_go)
+                if found is not None:
+                    yield found
+        for shelved in store.shelved:
+            if serves(shelved, shelved.pinned):
+                found = self._again(shelved)
+                if found is not None:
+                    yield found
 
-    def _message(self, message: Message, pinned: bool) -> Shelved:
+    def _message(self, message: Message, pinned: bool) -> Shelved | None:
         if message.shelved is not None:
-            return self._again(message.shelved)
-        known = self.saves.entries.get(message)
+            again = self._again(message.shelved)
+            return again and replace(again, pinned=pinned)
+        known = self.place.entries.get(message)
         if not (isinstance(known, Shelved) and self._has(known.table)):
             key = message.key
-            path = self.directory.below(self._new(MESSAGES, key.digest))
-            table = self.saver.write(message.table, path)
+            table = self.saver.write(message.table, self.files.new(MESSAGES, key.digest))
             known = Shelved(key.digest, key.text, message.column_texts, pinned, table)
-            self.saves.entries[message] = known
-        return known
+            self.place.entries[message] = known
+        return replace(known, pinned=pinned)
 
-    def _again(self, shelved: Shelved) -> Shelved:
+    def _again(self, shelved: Shelved) -> Shelved | None:
         """One that was restored; copied if it is in another directory."""
         if self._has(shelved.table):
             return shelved
-        name = self._new(MESSAGES, shelved.digest)
+        if self.files.owns(shelved.table.path):
+            return None  # vacuumed away; it can be computed anew
+        path = self.files.new(MESSAGES, shelved.digest)
         try:
-            self.directory.copy(shelved.table.path, name)
+            self.directory.copy(shelved.table.path, name_below(path))
         except FileNotFoundError:
             raise SavedError(
                 f"A message of this tree is not in {shown(shelved.table.path)} any more. Open the "
                 "tree again."
             ) from None
-        return replace(shelved, table=replace(shelved.table, path=self.directory.below(name)))
+        return replace(shelved, table=replace(shelved.table, path=path))
 
     def _has(self, table: SavedMessage) -> bool:
-        return not table.columns or self._is_here(table.path)
-
-
-def _typed(table: pa.Table, described: SavedRelation) -> pa.Table:
-    """Integers of 64 bits without a sign, which are decimals to Spark, as what they are."""
-    import pyarrow as pa
-
-    for i, field in enumerate(table.schema):
-        if described.kinds[field.name] is Kind.INTEGER and pa.types.is_decimal(field.type):
-            table = table.set_column(i, field.name, table.column(i).cast(pa.uint64()))
-    return table.replace_schema_metadata(None)
+        return not table.columns or self.files.has(table.path)
 
 
 def _tree(wide: WideTable) -> Json:
@@ -215,8 +200,10 @@ def _tree(wide: WideTable) -> Json:
         "measures": {name: _measure(name, given) for name, given in wide.measures.items()},
         "group_by": list(asked.group_by),
         "where": asked.where,
-        "centers": [[*key, value] for key, value in wide._centers.items()],
-        "memory_limit": wide._store.memory_limit,
+        "centers": [[*key, value] for key, value in dict(wide._core.centers).items()],
+        "bound": wide._core.bound,
+        "streams": dict(wide._core.streams),
+        "memory_limit": wide._core.store.memory_limit,
     }
 
 

@@ -159,6 +159,15 @@ class Schema:
             )
         return self.relations[found]
 
+    def having(self, changed: Mapping[str, Relation]) -> Schema:
+        """The same graph with other tables, of the same columns, for some relations."""
+        if not changed:
+            return self
+        other = Schema({**self.relations, **changed}, self.joins, self.attributes)
+        for derived in ("attribute_of", "columns_of"):  # of names alone
+            other.__dict__[derived] = getattr(self, derived)
+        return other
+
     def rows(self, name: str) -> int:
         """How many rows a relation has; an engine may count them when first asked."""
         return self.relations[name].table.rows

@@ -16,6 +16,12 @@ from calitree.engines import Table
 from calitree.message import ColumnsByText, Message, MessageKey, Shelved
 from calitree.saved_tables import SavedMessage
 
+VERSIONS = 8
+"""Of how many versions a message is kept."""
+CANDIDATES = 4
+"""How many of them are looked at, beside the pinned one, to find that from which the least has changed.
+"""
+
 Restore = Callable[[SavedMessage], Table]
 
 
@@ -38,10 +44,14 @@ class Store:
         self._messages: dict[MessageKey, tuple[Message, ...]] = {}
         self._kept: OrderedDict[Message, int] = OrderedDict()
         """Those that may go, and their bytes, in the order of their last use."""
+        self._times: dict[MessageKey, dict[MessageKey, None]] = {}
+        """For each message whatever its versions, the keys of those at some, latest last."""
         self._shelf: dict[str, list[Shelved]] = {}
         for each in shelved:
             self._shelf.setdefault(each.digest, []).append(each)
         self._restore = restore
+        self.has_versions = False
+        """Whether there was ever a message of a version that is not the first."""
         self._lock = Lock()
 
     def find(self, key: MessageKey, aggregates: Iterable[Aggregate]) -> Message | None:
@@ -55,6 +65,67 @@ class Store:
                 return message
         return None
 
+    def at_any_version(self, key: MessageKey, aggregates: Iterable[Aggregate]) -> list[Message]:
+        """Messages like this one at any versions of the relations behind it."""
+        timeless = key.timeless
+        if self._restore is not None:
+            for versions in self._shelved_versions(timeless.text):
+                self._take(timeless.at(versions), self._restore)
+        with self._lock:
+            keys = list(self._times.get(timeless, ()))
+            latest = {message for key in keys[-CANDIDATES:] for message in self._messages[key]}
+            every = (message for key in keys for message in self._messages[key])
+            near = [each for each in every if each in latest or each not in self._kept]
+        return [message for message in near if message.carries(aggregates)]
+
+    def _shelved_versions(self, text: str) -> list[dict[str, int]]:
+        """The versions at which messages of a timeless key are on the shelf."""
+        with self._lock:
+            every = [each for shelved in self._shelf.values() for each in shelved]
+            return [each.versions for each in every if each.timeless == text]
+
+    def succeed(self, old: Message, new: Message) -> None:
+        """Keep a message as the one was that it follows."""
+        with self._lock:
+            pinned = old in self._messages.get(old.key, ()) and old not in self._kept
+        self.pin(new) if pinned else self.keep(new)
+
+    def shelve(self, fresh: Iterable[Shelved], stale: Iterable[Shelved], restore: Restore) -> None:
+        """Have other messages on the shelf, which others have saved. Those of ours that a fresh one
+        follows may go from now on, and a stale one is not needed where we have one ourselves.
+        """
+        with self._lock:
+            self._restore = restore
+            at_hand = {key.digest for key in self._messages}
+            pinned: dict[str, list[Message]] = {}
+            for message in (m for each in self._messages.values() for m in each):
+                if message not in self._kept:
+                    pinned.setdefault(message.key.timeless.text, []).append(message)
+            self._shelf = {}
+            followed: set[Message] = set()
+            for new in fresh:
+                if new.digest not in at_hand:
+                    self._shelf.setdefault(new.digest, []).append(new)
+                    ours = pinned.get(new.timeless, ()) if new.pinned else ()
+                    followed |= {m for m in ours if m.column_texts.keys() <= new.columns.keys()}
+            for new in stale:
+                ours = pinned.get(new.timeless, ())
+                if not any(new.columns.keys() <= m.column_texts.keys() for m in ours):
+                    self._shelf.setdefault(new.digest, []).append(new)
+            for message in followed:
+                self._let_go(message)
+            self.version += 1
+
+    def _let_go(self, message: Message) -> None:
+        """It was pinned, and is only kept from now on."""
+        size = message.table.nbytes
+        if size <= self.memory_limit:
+            self._kept[message] = size
+            self.kept_bytes += size
+            self._shrink()
+        else:
+            self._remove(message)
+
     def touch(self, messages: Iterable[Message]) -> None:
         """Take note that these are used now."""
         with self._lock:
@@ -63,14 +134,20 @@ class Store:
                     self._kept.move_to_end(message)
 
     def pin(self, message: Message) -> None:
-        """Keep for as long as the tree lives."""
+        """Keep for as long as the tree lives. Those of other versions may go from now on."""
         with self._lock:
             self._pin(message)
+            for key in list(self._times[message.key.timeless]):
+                if key != message.key:
+                    for other in self._messages.get(key, ()):
+                        if other not in self._kept and message.covers(other):
+                            self._let_go(other)
             self.version += 1
 
     def _pin(self, message: Message) -> None:
         # Before the others, so that it is found first and they can go.
         self._messages[message.key] = (message, *self._messages.get(message.key, ()))
+        self._dated(message.key)
 
     def keep(self, message: Message) -> None:
         """Keep while there is room."""
@@ -85,20 +162,40 @@ class Store:
     def _keep(self, message: Message) -> None:
         size = message.table.nbytes
         self._messages[message.key] = (*self._messages.get(message.key, ()), message)
+        self._dated(message.key)
         self._kept[message] = size
         self.kept_bytes += size
-        while self.kept_bytes > self.memory_limit:
-            self._evict()
+        self._shrink()
 
-    def _evict(self) -> None:
-        oldest, size = self._kept.popitem(last=False)
-        self.kept_bytes -= size
+    def _dated(self, key: MessageKey) -> None:
+        times = self._times.setdefault(key.timeless, {})
+        times.pop(key, None)
+        times[key] = None
+        self.has_versions |= bool(key.versions)
+        for old in list(times)[:-VERSIONS]:
+            for message in self._messages[old]:
+                if message in self._kept:
+                    self.kept_bytes -= self._kept.pop(message)
+                    self._remove(message)
+
+    def _shrink(self) -> None:
+        while self.kept_bytes > self.memory_limit:
+            oldest, size = self._kept.popitem(last=False)
+            self.kept_bytes -= size
+            self._remove(oldest)
+
+    def _remove(self, message: Message) -> None:
         self.version += 1
-        rest = tuple(m for m in self._messages.pop(oldest.key) if m is not oldest)
+        key = message.key
+        rest = tuple(m for m in self._messages.pop(key) if m is not message)
         if rest:
-            self._messages[oldest.key] = rest
-        if oldest.shelved is not None:
-            self._shelf.setdefault(oldest.key.digest, []).append(oldest.shelved)
+            self._messages[key] = rest
+        else:
+            self._times[key.timeless].pop(key, None)
+            if not self._times[key.timeless]:
+                del self._times[key.timeless]
+        if message.shelved is not None:
+            self._shelf.setdefault(key.digest, []).append(message.shelved)
 
     def _take(self, key: MessageKey, restore: Restore) -> None:
         """Take the messages of a key from the shelf. Nothing of them is read yet."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from calitree.plain import Plain, attributes_of, plain_of, query_sql, wide_sql
 from calitree.query import Query
 from calitree.result import Result
 from calitree.schema import Schema
+from calitree.signed import settled
 from calitree.types import Kind
 
 if TYPE_CHECKING:
@@ -66,7 +67,13 @@ class Verification:
 
 def verify(wide: WideTable, queries: Sequence[Mapping[str, object]] | None) -> Verification:
     """Ask both ways and compare."""
-    plain = plain_of(wide.engine, (each.table for each in wide.schema.relations.values()))
+    schema = wide.schema.having(
+        {
+            name: replace(each, table=settled(wide.engine, each.table))
+            for name, each in wide.schema.relations.items()
+        }
+    )
+    plain = plain_of(wide.engine, (each.table for each in schema.relations.values()))
     asked = [dict(each) for each in (queries if queries is not None else default_queries(wide))]
     resolved = [wide._query(**_arguments(each)) for each in asked]
     by_join: dict[frozenset[str], list[int]] = {}
@@ -77,7 +84,7 @@ def verify(wide: WideTable, queries: Sequence[Mapping[str, object]] | None) -> V
     for relations, indices in by_join.items():
         attributes = sorted(set().union(*(attributes_of(resolved[i]) for i in indices)))
         started = time.perf_counter()
-        plain.build(*wide_sql(wide.schema, relations, attributes, plain.dialect))
+        plain.build(*wide_sql(schema, relations, attributes, plain.dialect))
         built += time.perf_counter() - started
         for i in indices:
             checks[i] = _check(wide, plain, asked[i], resolved[i])
@@ -156,7 +163,7 @@ def default_queries(wide: WideTable) -> list[dict[str, Any]]:
         if value is not None and column != other:
             asked.append({"group_by": [other], "where": f"{_quoted(column)} = {value}"})
             asked.append({"where": f"{_quoted(column)} is null or {_quoted(column)} <> {value}"})
-    used = set().union(*(measure.relations for _, measure in wide._pivot.query.measures))
+    used = set().union(*(measure.relations for _, measure in wide._now.pivot.query.measures))
     for name in schema.relations:
         rest = [other for other in schema.relations if other != name]
         if name not in used and rest and len(schema.components(rest)) == 1:

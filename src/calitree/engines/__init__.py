@@ -164,6 +164,43 @@ class Engine(Protocol):
     def arrow(self, table: Table) -> pa.Table:
         """The whole table in this process; sums of decimals come back as decimals."""
 
+    # What updates need. A relation that has changed is a formal sum of tables (`signed.Signed`),
+    # which no engine ever sees: contractions are linear, so each part is contracted by itself.
+
+    def schema(self, table: Table) -> pa.Schema:
+        """The columns of a relation with their Arrow types."""
+
+    def add(
+        self, output: Output, plus: Sequence[Table], minus: Sequence[Table], rows: str | None
+    ) -> Table | None:
+        """The ⊕-sum of results of this output, less (⊖) those in `minus`, as one result of it.
+
+        `rows` names its column that counts rows; groups where that comes to 0 are gone. It is given
+        wherever there is a `minus`, and then every column's semiring has ⊖. None if floating-point
+        digits would be lost: a sum is not finite, or is less than a hundredth of what was
+        subtracted to get it.
+        """
+
+    def settle(self, plus: Sequence[Table], minus: Sequence[Table]) -> Table:
+        """A relation of all rows of the relations in `plus` less those in `minus`, one for one.
+
+        NULL is a value here like any other. All have the same columns.
+        """
+
+    def select(self, relation: Input, where: Expression) -> Table:
+        """A relation of the rows for which a condition over attributes is true."""
+
+    def matching(self, table: Table, rows: pa.Table) -> Table:
+        """A relation of the rows that equal some row of `rows` on all columns which that has.
+
+        NULL equals NULL here. The columns of `rows` have the types that `schema` tells.
+        """
+
+    def apart(self, table: Table, keys: Table) -> Table:
+        """A result without its rows whose attributes agree with some row of `keys`, a result
+        without columns that keeps some of the same attributes. NULL agrees with NULL.
+        """
+
 
 class OnSpark(Engine, Protocol):
     """An engine that has tables on Spark, and can run plain SQL there."""
@@ -185,6 +222,9 @@ class OnSpark(Engine, Protocol):
 
     def query(self, sql: str, tables: Mapping[str, Table]) -> pa.Table:
         """The answer to plain SQL over `tables` by these names."""
+
+    def fix(self, source: DataFrame) -> pa.Table | Table:
+        """The rows of a frame as they are now: in this process if they are few."""
 
 
 def on_spark(engine: Engine) -> OnSpark | None:

@@ -12,7 +12,7 @@ never collected. Spark is started when it is first needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 
 from calitree.engines import Contraction, Input, Output, Table
+from calitree.engines import hybrid_changes as changes
 from calitree.engines.carry import from_spark, to_spark
 from calitree.engines.local import LocalEngine
 from calitree.engines.local.later import LaterColumns
@@ -29,6 +30,7 @@ from calitree.engines.spark import SparkEngine
 from calitree.engines.spark_table import SparkTable
 from calitree.engines.spark_tasks import Scan, Tasks
 from calitree.errors import EngineError
+from calitree.expressions import Expression
 from calitree.files import is_parquet
 from calitree.parquet import ParquetColumns
 from calitree.saved_tables import Origin, SavedMessage, SavedRelation
@@ -125,6 +127,32 @@ class HybridEngine:
             )
         return self.spark.arrow(table)
 
+    # -- updates ---------------------------------------------------------------------------------
+
+    def schema(self, table: Table) -> pa.Schema:
+        return self._of(table).schema(table)
+
+    def add(
+        self, output: Output, plus: Sequence[Table], minus: Sequence[Table], rows: str | None
+    ) -> Table | None:
+        return changes.add(self, output, plus, minus, rows)
+
+    def settle(self, plus: Sequence[Table], minus: Sequence[Table]) -> Table:
+        return changes.settle(self, plus, minus)
+
+    def select(self, relation: Input, where: Expression) -> Table:
+        return changes.select(self, relation, where)
+
+    def matching(self, table: Table, rows: pa.Table) -> Table:
+        return changes.matching(self, table, rows)
+
+    def apart(self, table: Table, keys: Table) -> Table:
+        return changes.apart(self, table, keys)
+
+    def fix(self, source: DataFrame) -> pa.Table | Table:
+        """The rows that a frame has now: in this process if they are few, else on Spark."""
+        return changes.fix(self, source)
+
     # -- saved trees -----------------------------------------------------------------------------
 
     def origin(self, table: Table) -> Origin:
@@ -158,11 +186,11 @@ class HybridEngine:
 
     def materialise(self, sql: str, tables: Mapping[str, Table]) -> SparkTable:
         """The result of plain SQL as a table on Spark."""
-        return self.spark.materialise(sql, {n: self._there(table) for n, table in tables.items()})
+        return self.spark.materialise(sql, {n: self.there(table) for n, table in tables.items()})
 
     def query(self, sql: str, tables: Mapping[str, Table]) -> pa.Table:
         """The answer to plain SQL over `tables`, by Spark."""
-        return self.spark.query(sql, {n: self._there(table) for n, table in tables.items()})
+        return self.spark.query(sql, {n: self.there(table) for n, table in tables.items()})
 
     # -- where things are ------------------------------------------------------------------------
 
@@ -170,7 +198,7 @@ class HybridEngine:
         """The contraction with all that is small at home, and the way it goes."""
         known = self._routes.get(contraction)
         if known is None:
-            inputs = [replace(each, table=self._nearest(each.table)) for each in contraction.inputs]
+            inputs = [replace(each, table=self.nearest(each.table)) for each in contraction.inputs]
             parts = [self._part(each.table) for each in inputs]
             moved = any(
                 a.table is not b.table for a, b in zip(inputs, contraction.inputs, strict=True)
@@ -196,7 +224,7 @@ class HybridEngine:
         way = Way.SELECTED if part <= self.limits.in_process else Way.SPLITS
         return replace(route, way=way, why=why)
 
-    def _nearest(self, table: Table) -> Table:
+    def nearest(self, table: Table) -> Table:
         """The table in this process, if it is or can be; else where it is."""
         if not isinstance(table, SparkTable):
             return table
@@ -206,6 +234,10 @@ class HybridEngine:
         if table not in self._brought:
             self._brought[table] = self._brought_home(table)
         return self._brought[table]
+
+    def home(self, table: SparkTable) -> Table:
+        """What Spark has computed, in this process if it is not too large."""
+        return self._brought_home(table) if table.nbytes <= self.limits.collect else table
 
     def _brought_home(self, table: SparkTable) -> Relation | Message:
         return from_spark(self.local.book, table, self.spark.collected(table))
@@ -223,7 +255,7 @@ class HybridEngine:
             return Part(place, True, columns.name, columns.rows, size)
         return Part(Place.HERE, True, "a relation here", table.rows, table.nbytes)
 
-    def _there(self, table: Table) -> SparkTable:
+    def there(self, table: Table) -> SparkTable:
         """The table on Spark."""
         if isinstance(table, SparkTable):
             return table
@@ -256,14 +288,11 @@ class HybridEngine:
         """One query an output; what is small comes home."""
         used = {at for output in contraction.outputs for at in output.inputs}
         inputs = tuple(
-            Input(self._there(each.table), each.attributes) if at in used else each
+            Input(self.there(each.table), each.attributes) if at in used else each
             for at, each in enumerate(contraction.inputs)
         )
         made = self.spark.contract(Contraction(inputs, contraction.outputs), watch)
-        return [
-            self._brought_home(table) if table.nbytes <= self.limits.collect else table
-            for table in made
-        ]
+        return [self.home(table) for table in made]
 
 
 def _size(files: Iterable[str]) -> int:

@@ -8,7 +8,8 @@ are tested against it and against the join really built.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,8 @@ from calitree.engines import (
     stored_parts,
 )
 from calitree.engines.rowwise import evaluate_row
+from calitree.errors import EngineError
+from calitree.expressions import Expression
 from calitree.semiring import Semiring
 from calitree.types import Kind, kind_of_arrow
 
@@ -110,6 +113,108 @@ class ReferenceEngine:
         if not arrays:
             return pa.table({"": pa.nulls(len(table.data))}).select([])
         return pa.table(arrays)
+
+    # -- updates -----------------------------------------------------------------------------------
+
+    def schema(self, table: Table) -> pa.Schema:
+        import pyarrow as pa
+
+        return pa.schema([(name, _own(table).types[name]) for name in table.kinds])
+
+    def add(
+        self, output: Output, plus: Sequence[Table], minus: Sequence[Table], rows: str | None
+    ) -> ReferenceTable | None:
+        groups: dict[tuple[Any, ...], Row] = {}
+        subtracted: dict[tuple[Any, ...], list[Row]] = {}
+        for table in plus:
+            for row in _own(table).data:
+                key = _key(row, output.keep)
+                groups[key] = _sum(output, groups[key], row) if key in groups else row
+        before = dict(groups)
+        for table in minus:
+            for row in _own(table).data:
+                key = _key(row, output.keep)
+                negated = {n: v if n in output.keep else -v for n, v in row.items()}
+                groups[key] = _sum(output, groups[key], negated) if key in groups else negated
+                subtracted.setdefault(key, []).append(row)
+        if rows is not None:
+            groups = {key: row for key, row in groups.items() if row[rows] != 0}
+        for key, less in subtracted.items():
+            if key in groups:
+                involved = [before[key], *less] if key in before else less
+                if any(_is_lost(groups[key], involved, part) for part in _parts(output)):
+                    return None
+        first = _own((*plus, *minus)[0])
+        return ReferenceTable(first.kinds, list(groups.values()), types=first.types)
+
+    def settle(self, plus: Sequence[Table], minus: Sequence[Table]) -> ReferenceTable:
+        first = _own(plus[0])
+        gone = Counter(_key(row, first.kinds) for table in minus for row in _own(table).data)
+        kept = []
+        for row in (row for table in plus for row in _own(table).data):
+            key = _key(row, first.kinds)
+            if gone[key]:
+                gone[key] -= 1
+            else:
+                kept.append(row)
+        for key in +gone:
+            raise EngineError(f"A row that is to be deleted is not there: {key}.")
+        return ReferenceTable(first.kinds, kept, types=first.types)
+
+    def select(self, relation: Input, where: Expression) -> ReferenceTable:
+        table, attributes = _own(relation.table), relation.attributes
+
+        def passes(row: Row) -> bool:
+            here = {attribute: row[column] for attribute, column in attributes.items()}
+            return evaluate_row(where.node, here) is True
+
+        return _rows_of(table, [row for row in table.data if passes(row)])
+
+    def matching(self, table: Table, rows: pa.Table) -> ReferenceTable:
+        wanted = {tuple(map(_canonical, row.values())) for row in rows.to_pylist()}
+        table = _own(table)
+        found = [row for row in table.data if _key(row, rows.column_names) in wanted]
+        return _rows_of(table, found)
+
+    def apart(self, table: Table, keys: Table) -> ReferenceTable:
+        gone = {_key(row, keys.kinds) for row in _own(keys).data}
+        table = _own(table)
+        return _rows_of(table, [row for row in table.data if _key(row, keys.kinds) not in gone])
+
+
+def _own(table: Table) -> ReferenceTable:
+    assert isinstance(table, ReferenceTable)
+    return table
+
+
+def _rows_of(table: ReferenceTable, rows: list[Row]) -> ReferenceTable:
+    return ReferenceTable(table.kinds, rows, types=table.types)
+
+
+def _key(row: Row, names: Iterable[str]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in names)
+
+
+def _parts(output: Output) -> Iterator[str]:
+    return (part for column in output.columns for part in column.parts)
+
+
+def _sum(output: Output, left: Row, right: Row) -> Row:
+    """⊕ of two rows of a result that have the same key."""
+    found = {name: left[name] for name in output.keep}
+    for column in output.columns:
+        sides = ([row[part] for part in column.parts] for row in (left, right))
+        found |= dict(zip(column.parts, _plus(column.semiring, *sides), strict=True))
+    return found
+
+
+def _is_lost(row: Row, involved: Sequence[Row], part: str) -> bool:
+    """Whether a difference of floating-point numbers is too small to have digits left."""
+    if not isinstance(row[part], float):
+        return False
+    if not math.isfinite(row[part]):
+        return True
+    return bool(abs(row[part]) < max(abs(float(each[part])) for each in involved) / 100)
 
 
 def _joined(inputs: Sequence[Input], output: Output) -> Iterator[tuple[Row, dict[int, Row]]]:

@@ -19,10 +19,9 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 import pyarrow as pa
@@ -30,24 +29,19 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from calitree.engines import Contraction, Input, Output, Table, Watch
+from calitree.engines import spark_changes as changes
 from calitree.engines.spark_jobs import Jobs, Value, explained
 from calitree.engines.spark_numbers import Field
 from calitree.engines.spark_query import Query, write_query
+from calitree.engines.spark_read import read, relation_of, relation_of_arrow
 from calitree.engines.spark_sql import to_spark
-from calitree.engines.spark_table import (
-    SparkTable,
-    arrow_for_spark,
-    as_original,
-    decoded,
-    fields_of,
-    quoted,
-)
+from calitree.engines.spark_sums import add
+from calitree.engines.spark_table import SparkTable, as_original, decoded, quoted
 from calitree.engines.spark_watch import is_remote
 from calitree.engines.spark_zone import UTC
 from calitree.errors import EngineError
+from calitree.expressions import Expression
 from calitree.saved_tables import Origin, SavedMessage, SavedRelation
-from calitree.sources import arrow_table
-from calitree.types import Kind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,6 +70,10 @@ class SparkEngine:
             self._session = spark_session()
         return self._session
 
+    @property
+    def is_in_utc(self) -> bool:
+        return self.session.conf.get("spark.sql.session.timeZone") in UTC
+
     # -- the protocol ----------------------------------------------------------------------------
 
     def load(self, name: str, source: Any) -> SparkTable:
@@ -83,10 +81,10 @@ class SparkEngine:
         with explained(f"load {name}"):
             frame = self._frame(name, source)
             if frame is not None:
-                table = self._relation(name, frame)
+                table = relation_of(self, name, frame)
                 table.given = None if hasattr(source, "sparkSession") else source
                 return table
-            return self._from_arrow(name, source)
+            return relation_of_arrow(self, name, source)
 
     def contract(self, contraction: Contraction, watch: Watch | None = None) -> list[SparkTable]:
         """One query an output. They are independent, so they run side by side."""
@@ -96,7 +94,7 @@ class SparkEngine:
             for output in contraction.outputs
             for at in output.inputs
         }
-        utc = self.session.conf.get("spark.sql.session.timeZone") in UTC
+        utc = self.is_in_utc
 
         def queries() -> list[Query]:
             return [write_query(contraction.inputs, each, utc) for each in contraction.outputs]
@@ -149,6 +147,32 @@ class SparkEngine:
             return restored_relation(self, saved)
         return restored_message(self, saved)
 
+    # -- updates ---------------------------------------------------------------------------------
+
+    def schema(self, table: Table) -> pa.Schema:
+        return changes.schema(self._own(table))
+
+    def add(
+        self, output: Output, plus: Sequence[Table], minus: Sequence[Table], rows: str | None
+    ) -> SparkTable | None:
+        return add(self, output, self._owned(plus), self._owned(minus), rows)
+
+    def settle(self, plus: Sequence[Table], minus: Sequence[Table]) -> SparkTable:
+        return changes.settle(self, self._owned(plus), self._owned(minus))
+
+    def select(self, relation: Input, where: Expression) -> SparkTable:
+        return changes.select(self, self._own(relation.table), relation, where)
+
+    def matching(self, table: Table, rows: pa.Table) -> SparkTable:
+        return changes.matching(self, self._own(table), rows)
+
+    def apart(self, table: Table, keys: Table) -> SparkTable:
+        return changes.apart(self, self._own(table), self._own(keys))
+
+    def fix(self, source: DataFrame) -> SparkTable:
+        """The rows that a frame has now, as a relation."""
+        return changes.fix(self, source)
+
     # -- for those who speak Spark ---------------------------------------------------------------
 
     def spark_frame(self, table: Table) -> DataFrame:
@@ -183,7 +207,7 @@ class SparkEngine:
         """The result of plain SQL as a table: the wide table, built once."""
         with explained(f"run {sql!r}"):
             (frame,) = self._run([self._sql(sql, tables).localCheckpoint])
-            return self._relation("a materialised query", frame)
+            return relation_of(self, "a materialised query", frame)
 
     def _sql(self, sql: str, tables: Mapping[str, Table]) -> DataFrame:
         """Named subqueries, because a temporary view could hide one of the caller's own."""
@@ -198,8 +222,6 @@ class SparkEngine:
 
     def _frame(self, name: str, source: Any) -> DataFrame | None:
         """The frame that Spark itself makes of a source, if it can."""
-        from calitree.engines.spark_read import read
-
         session = getattr(source, "sparkSession", None)
         if session is None:
             return read(self.session, name, source)
@@ -207,24 +229,6 @@ class SparkEngine:
             self._session = session
         frame: DataFrame = source
         return frame
-
-    def _relation(self, label: str, frame: DataFrame) -> SparkTable:
-        schema = frame.schema
-        fields = fields_of(label, schema.names, schema)
-        present = frozenset(each.name for each in schema if not each.nullable)
-        renamed = frame.toDF(*(field.name for field in fields.values()))
-        return SparkTable(self, label, fields, frame=renamed, null_free=present)
-
-    def _from_arrow(self, label: str, source: Any) -> SparkTable:
-        given = arrow_table(label, source)
-        held = arrow_for_spark(label, given)
-        frame = self.local_frame(held)
-        fields = fields_of(label, given.column_names, frame.schema)
-        for name, dtype in zip(given.schema.names, given.schema.types, strict=True):
-            if pa.types.is_uint64(dtype):  # a decimal only to Spark, which has no such integer
-                fields[name] = replace(fields[name], kind=Kind.INTEGER)
-        present = (n for n, c in zip(fields, held.columns, strict=True) if c.null_count == 0)
-        return SparkTable(self, label, fields, frame=frame, held=held, null_free=frozenset(present))
 
     def local_frame(self, held: pa.Table) -> DataFrame:
         """A table of this process in Spark; a timestamp without a time zone stays without."""
@@ -251,50 +255,63 @@ class SparkEngine:
             return table
         raise EngineError(f"This {type(table).__name__} is no table of this Spark engine.")
 
+    def _owned(self, tables: Sequence[Table]) -> list[SparkTable]:
+        return [self._own(table) for table in tables]
+
     # -- results ---------------------------------------------------------------------------------
 
     def _computed(self, inputs: Sequence[Input], output: Output, query: Query) -> SparkTable:
-        key = frozenset(output.keep)
-        label = f"the message by {', '.join(output.keep) or 'nothing'}"
+        with explained(_described(inputs, output)):
+            found = self.result(output, self.session.sql(query.text), query.fields)
+        assert found is not None
+        return found
+
+    def result(
+        self, output: Output, frame: DataFrame, fields: dict[str, Field], checked: bool = False
+    ) -> SparkTable | None:
+        """What a frame computes for an output, as a table.
+
+        One that is `checked` has a column `lost` besides; if that is true in any row, it is None.
+        """
         sums = frozenset(
             part
             for column in output.columns
             for part, zero in zip(column.parts, column.semiring.zero, strict=True)
             if zero is not None
         )
-        made = partial(SparkTable, self, label, query.fields, key=key, null_free=sums)
-        with explained(_described(inputs, output)):
-            frame = self.session.sql(query.text)
-            if not output.keep:
-                return made(held=frame.toArrow())
-            return self._kept(frame, made, query.fields)
+        label, key = f"the message by {', '.join(output.keep) or 'nothing'}", frozenset(output.keep)
+        made = partial(SparkTable, self, label, fields, key=key, null_free=sums)
+        if output.keep:
+            numbers = {name: each.name for name, each in fields.items() if each.coded}
+            kept = self.kept(frame, numbers, checked)
+            return None if kept.lost else kept.noted(made(frame=kept.frame))
+        held = frame.toArrow()
+        if not checked:
+            return made(held=held)
+        lost = pc.any(held.column(LOST)).as_py()
+        return None if lost else made(held=held.drop([LOST]))
 
-    def _kept(
-        self, frame: DataFrame, made: Callable[..., SparkTable], fields: Mapping[str, Field]
-    ) -> SparkTable:
-        """A frame that is computed once. How many rows and how large, Spark observes on the way."""
+    def kept(self, frame: DataFrame, numbers: Mapping[str, str], checked: bool = False) -> Kept:
+        """A frame that is computed once. How many rows and how large, Spark observes on the way.
+
+        `numbers` are the columns to look at, by their names to us.
+        """
         from pyspark.sql import Observation
         from pyspark.sql.functions import expr
 
-        numbers = [name for name, field in fields.items() if field.coded]
+        asked = ["COUNT(1) AS n"]
+        asked += [f"{f}({c}) AS {f}_{c}" for c in numbers.values() for f in ("MIN", "MAX")]
+        asked += [f"BOOL_OR({LOST}) AS {LOST}"] if checked else []
         if is_remote(self.session):  # where what is observed during a checkpoint is lost
-            table = made(frame=frame.localCheckpoint())
-            table.learn(*_sizes(table, numbers))
-            return table
-        columns = [fields[name].name for name in numbers]
-        ends = [f"{end}({each}) AS {end}_{each}" for each in columns for end in ("MIN", "MAX")]
-        observation = Observation()
-        observed = frame.observe(observation, *map(expr, ["COUNT(1) AS n", *ends]))
-        table = made(frame=observed.localCheckpoint())
-        seen = observation.get
-        table.learn(
-            seen["n"],
-            {
-                name: _furthest((seen[f"MIN_{column}"], seen[f"MAX_{column}"]))
-                for name, column in zip(numbers, columns, strict=True)
-            },
-        )
-        return table
+            whole = frame.localCheckpoint()
+            seen, rest = whole.selectExpr(*asked).collect()[0].asDict(), whole.drop(LOST)
+        else:
+            observation = Observation()
+            observed = frame.observe(observation, *map(expr, asked))
+            rest = observed.drop(LOST).localCheckpoint()
+            seen = observation.get
+        sizes = {n: _furthest((seen[f"MIN_{c}"], seen[f"MAX_{c}"])) for n, c in numbers.items()}
+        return Kept(rest, seen["n"], sizes, bool(checked and seen[LOST]))
 
     # -- running ---------------------------------------------------------------------------------
 
@@ -308,6 +325,24 @@ class SparkEngine:
         while self.abandoned:
             with suppress(IndexError):
                 self.session.catalog.dropTempView(self.abandoned.popleft())
+
+
+LOST = "lost"
+"""The column of a frame that says whether digits are lost in a row."""
+
+
+class Kept(NamedTuple):
+    """A frame that is computed, and what was seen on the way."""
+
+    frame: DataFrame
+    rows: int
+    sizes: Mapping[str, Any]
+    lost: bool
+
+    def noted(self, table: SparkTable) -> SparkTable:
+        """A table of this frame, which then knows it too."""
+        table.learn(self.rows, self.sizes)
+        return table
 
 
 def _sizes(table: SparkTable, names: Sequence[str]) -> tuple[int, dict[str, Any]]:

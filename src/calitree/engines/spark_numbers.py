@@ -144,9 +144,10 @@ class Writer:
                 return []
             numbers.append(number)
         scale = max(each.scale for each in numbers)
-        return [self._shifted(each, scale) for each in numbers]
+        return [self.shifted(each, scale) for each in numbers]
 
-    def _shifted(self, number: Whole, scale: int) -> Whole:
+    def shifted(self, number: Whole, scale: int) -> Whole:
+        """The same number at a finer scale."""
         by = scale - number.scale
         if by == 0:
             return number
@@ -164,7 +165,11 @@ class Writer:
         if not field.is_whole:
             return None
         self.used.add(node.name)
-        text, shift = node.name, 0 if field.coded else field.scale
+        return self.column(node.name, field)
+
+    def column(self, text: str, field: Field) -> Whole:
+        """A column that holds integers or decimals."""
+        shift = 0 if field.coded else field.scale
         if shift and self.width == DOUBLE:
             text = f"(CAST({text} AS DOUBLE) * {_power(shift)}D)"
         elif shift:

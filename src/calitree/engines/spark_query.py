@@ -91,6 +91,12 @@ def write_query(inputs: Sequence[Input], output: Output, utc: bool) -> Query:
     return _Build(join_order(places), output, utc).query()
 
 
+def write_selection(given: Input, where: Expression, utc: bool) -> Query:
+    """The query for the rows of one relation that pass a filter."""
+    place = Place(0, cast(Source, given.table), given.attributes)
+    return _Build([place], Output((0,), (where,), (), ()), utc).selection()
+
+
 def join_order(places: Sequence[Place]) -> list[Place]:
     """Relations first, then messages, but never a product where a join is possible."""
     left = sorted(places, key=lambda place: place.table.key is not None)
@@ -149,6 +155,19 @@ class _Build:
             text += " HAVING COUNT(*) > 0"
         else:
             text += " LIMIT 1"
+        return self.finished(text)
+
+    def selection(self) -> Query:
+        """All columns of the one input, in the rows that pass."""
+        exact, where = self.where()
+        select: dict[str, str] = {}
+        for name, each in self.places[0].table.fields.items():
+            made = replace(each, exact=each.exact and exact)
+            self.add(name, made, self.places[0].of(name), select)
+        listed = ", ".join(f"{text} AS {name}" for name, text in select.items())
+        return self.finished(f"SELECT {listed} FROM {self.joins()}{where}")
+
+    def finished(self, text: str) -> Query:
         # Spark would put the value of a setting there, even inside quotes.
         self.result.text = text.replace("${", "\\u0024{")
         return self.result

@@ -1,22 +1,51 @@
-"""What Spark reads by itself: its own tables, Parquet and CSV files, and anything at a URL."""
+"""Relations of the Spark engine: what Spark reads by itself (its own tables, Parquet and CSV files, and
+anything at a URL), and what goes to it as Arrow data.
+"""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.csv
 
+from calitree.engines.spark_table import SparkTable, arrow_for_spark, fields_of
 from calitree.errors import SchemaError
-from calitree.sources import files_of
+from calitree.sources import arrow_table, files_of
+from calitree.types import Kind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from calitree.engines.spark import SparkEngine
+
 _CSV_OPTIONS = {"header": "true", "inferSchema": "true", "escape": '"'}
 """A quote within quotes is doubled, as everywhere but in Spark."""
+
+
+def relation_of(engine: SparkEngine, label: str, frame: DataFrame) -> SparkTable:
+    """The rows of a frame."""
+    schema = frame.schema
+    fields = fields_of(label, schema.names, schema)
+    present = frozenset(each.name for each in schema if not each.nullable)
+    renamed = frame.toDF(*(field.name for field in fields.values()))
+    return SparkTable(engine, label, fields, frame=renamed, null_free=present)
+
+
+def relation_of_arrow(engine: SparkEngine, label: str, source: Any) -> SparkTable:
+    """The rows of whatever Arrow data can be made of."""
+    given = arrow_table(label, source)
+    held = arrow_for_spark(label, given)
+    frame = engine.local_frame(held)
+    fields = fields_of(label, given.column_names, frame.schema)
+    for name, dtype in zip(given.schema.names, given.schema.types, strict=True):
+        if pa.types.is_uint64(dtype):  # a decimal only to Spark, which has no such integer
+            fields[name] = replace(fields[name], kind=Kind.INTEGER)
+    present = (n for n, c in zip(fields, held.columns, strict=True) if c.null_count == 0)
+    return SparkTable(engine, label, fields, frame=frame, held=held, null_free=frozenset(present))
 
 
 def read(session: SparkSession, name: str, source: Any) -> DataFrame | None:

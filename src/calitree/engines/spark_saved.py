@@ -17,7 +17,14 @@ from pyarrow import parquet
 from calitree.engines.spark_jobs import explained
 from calitree.engines.spark_numbers import BIGINT, DECIMAL, Field
 from calitree.engines.spark_read import is_table, read
-from calitree.engines.spark_table import SparkTable, arrow_for_spark, fields_of, quoted
+from calitree.engines.spark_table import (
+    SparkTable,
+    arrow_for_spark,
+    arrow_schema,
+    fields_of,
+    in_utc,
+    quoted,
+)
 from calitree.errors import EngineError
 from calitree.saved_tables import (
     MissingRelationError,
@@ -57,11 +64,9 @@ def origin(engine: SparkEngine, table: SparkTable) -> Origin:
     """Where the rows of a relation are."""
     if table.saved is not None:
         return Origin(schema_of_text(table.saved.schema), table.saved.nbytes, table.saved.source)
+    schema = arrow_schema(table)
     if table.held is not None:
-        return Origin(_named(table.held.schema, table), table.nbytes)
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    schema = _named(to_arrow_schema(table.frame.schema, timezone="UTC"), table)
+        return Origin(schema, table.nbytes)
     return Origin(schema, table.nbytes, _source(engine, table))
 
 
@@ -87,18 +92,6 @@ def _file(path: str, table: SparkTable) -> SavedFile:
         return file_at(path)
     except EngineError:  # Spark reaches it, and we do not
         return SavedFile(path, table.nbytes, ())
-
-
-def _named(schema: pa.Schema, table: SparkTable) -> pa.Schema:
-    return pa.schema(
-        pa.field(name, _in_utc(each.type)) for name, each in zip(table.fields, schema, strict=True)
-    )
-
-
-def _in_utc(dtype: pa.DataType) -> pa.DataType:
-    """The session's time zone is nobody's business."""
-    zoned = pa.types.is_timestamp(dtype) and dtype.tz is not None
-    return pa.timestamp("us", "UTC") if zoned else dtype
 
 
 def restored_relation(engine: SparkEngine, saved: SavedRelation) -> SparkTable:
@@ -160,7 +153,7 @@ def write(engine: SparkEngine, table: SparkTable, path: str) -> SavedMessage:
 
         schema = to_arrow_schema(table.frame.select(*names).schema, timezone="UTC")
         _write_by_spark(engine, table, path)
-    types = pa.schema(pa.field(each.name, _in_utc(each.type)) for each in schema)
+    types = pa.schema(pa.field(each.name, in_utc(each.type)) for each in schema)
     return SavedMessage(path, table.rows, table.nbytes, text_of_schema(types), columns)
 
 

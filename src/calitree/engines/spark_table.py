@@ -162,17 +162,36 @@ def fields_of(label: str, names: Sequence[str], schema: StructType) -> dict[str,
         seen[name.lower()] = name
     fields = {}
     for index, (name, each) in enumerate(zip(names, schema, strict=True)):
-        fields[name] = _field(f"c{index}", each.dataType)
+        fields[name] = field_of(f"c{index}", each.dataType)
     return fields
 
 
-def _field(name: str, dtype: Any) -> Field:
+def field_of(name: str, dtype: Any) -> Field:
+    """A column of a relation that has one of Spark's types."""
     text = dtype.simpleString()
     if text.startswith("decimal"):
         bound = 10**dtype.precision - 1
         return Field(name, text.upper(), Kind.DECIMAL, dtype.scale, bound)
     kind, bound = _KINDS.get(text.split("(")[0].split(" ")[0], (Kind.OTHER, 0))
     return Field(name, text.upper(), kind, bound=bound)
+
+
+def arrow_schema(table: SparkTable) -> pa.Schema:
+    """The columns as Arrow has them; the session's time zone is nobody's business."""
+    if table.held is not None:
+        schema = table.held.schema
+    else:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        schema = to_arrow_schema(table.frame.schema, timezone="UTC")
+    return pa.schema(
+        pa.field(name, in_utc(each.type)) for name, each in zip(table.fields, schema, strict=True)
+    )
+
+
+def in_utc(dtype: pa.DataType) -> pa.DataType:
+    zoned = pa.types.is_timestamp(dtype) and dtype.tz is not None
+    return pa.timestamp("us", "UTC") if zoned else dtype
 
 
 def quoted(name: str) -> str:

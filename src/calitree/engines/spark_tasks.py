@@ -24,7 +24,7 @@ from calitree.engines.local.tables import ArrowColumns, Message, Relation
 from calitree.engines.local.wire import to_wire
 from calitree.engines.shipping import ship
 from calitree.engines.spark_jobs import Jobs, explained
-from calitree.engines.spark_table import SparkTable
+from calitree.engines.spark_table import SparkTable, arrow_schema
 from calitree.engines.spark_watch import is_remote
 from calitree.engines.spark_work import (
     SCHEMA,
@@ -248,11 +248,4 @@ class Tasks:
 
 
 def _schema(table: Relation | SparkTable) -> pa.Schema:
-    if isinstance(table, Relation):
-        return table.columns.schema
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    schema = to_arrow_schema(table.frame.schema, timezone="UTC")
-    return pa.schema(
-        pa.field(name, each.type) for name, each in zip(table.fields, schema, strict=True)
-    )
+    return table.columns.schema if isinstance(table, Relation) else arrow_schema(table)

@@ -12,7 +12,7 @@ needs them. A contraction goes three ways, each a rewriting into the next:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
@@ -20,13 +20,18 @@ import pyarrow as pa
 from calitree.engines import Contraction, Input, Output, Table, Watch
 from calitree.engines.local import parallel
 from calitree.engines.local import values as v
+from calitree.engines.local.changes import add, apart
 from calitree.engines.local.codebook import Codebook
 from calitree.engines.local.generic_join import GenericJoin
 from calitree.engines.local.legs import Leg, centre, shared
+from calitree.engines.local.matches import matching, select, settle
+from calitree.engines.local.narrowing import narrowed
 from calitree.engines.local.reduction import Job, reduce_jobs
+from calitree.engines.local.rows import Rows
 from calitree.engines.local.star import Star
-from calitree.engines.local.tables import ArrowColumns, Joined, Message, Relation, Rows
+from calitree.engines.local.tables import ArrowColumns, Joined, Message, Relation
 from calitree.errors import EngineError
+from calitree.expressions import Expression
 from calitree.lately import Lately
 from calitree.saved_tables import Origin, SavedMessage, SavedRelation
 from calitree.types import Kind
@@ -104,6 +109,7 @@ class LocalEngine:
             inputs = contraction.inputs
             legs, leg_of = self._legs(inputs)
             jobs = [self._job(legs, leg_of, output) for output in contraction.outputs]
+            jobs = narrowed(jobs, self.large)
             rest = reduce_jobs(self.book, jobs, self.large, self.threads)
             if all(after is before for after, before in zip(rest, jobs, strict=True)):
                 stars = [self._star(job, inputs) for job in jobs]
@@ -113,6 +119,32 @@ class LocalEngine:
                     self._finished(each, inputs, job) for each, job in zip(rest, jobs, strict=True)
                 ]
         return [star.sum() for star in stars]
+
+    # -- updates -----------------------------------------------------------------------------------
+
+    def schema(self, table: Table) -> pa.Schema:
+        assert isinstance(table, Relation)
+        return table.columns.schema
+
+    def add(
+        self, output: Output, plus: Sequence[Table], minus: Sequence[Table], rows: str | None
+    ) -> Message | None:
+        with self.book.lock:
+            return add(output, cast(list[Message], plus), cast(list[Message], minus), rows)
+
+    def settle(self, plus: Sequence[Table], minus: Sequence[Table]) -> Relation:
+        with self.book.lock:
+            return settle(cast(list[Relation], plus), cast(list[Relation], minus))
+
+    def select(self, relation: Input, where: Expression) -> Relation:
+        return select(cast(Relation, relation.table), relation.attributes, where)
+
+    def matching(self, table: Table, rows: pa.Table) -> Relation:
+        with self.book.lock:
+            return matching(cast(Relation, table), rows)
+
+    def apart(self, table: Table, keys: Table) -> Message:
+        return apart(cast(Message, table), cast(Message, keys))
 
     def _star(self, job: Job, inputs: Sequence[Input]) -> Star:
         kinds = _kinds(inputs, job.output)

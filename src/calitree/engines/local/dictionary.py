@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from calitree.engines.local import parallel
+from calitree.engines.local.lookup import Lookup
 from calitree.engines.local.numbering import Piece, is_small, number, number_any, pieces
 from calitree.errors import EngineError
 
@@ -79,6 +80,7 @@ class Dictionary:
     def __init__(self, threads: int = 1) -> None:
         self.values: pa.Array = pa.nulls(0)
         self.threads = threads
+        self._lookup = Lookup()
 
     @property
     def size(self) -> int:
@@ -89,6 +91,10 @@ class Dictionary:
         """The code of every value; new values are added."""
         if pa.types.is_null(self.values.type):
             self.values = plain(column[:0])  # its type, should there be nothing but NULL
+        if self._lookup.is_for(len(column), len(self.values)):
+            few = plain(column)
+            if few.type == self.values.type:
+                return self._encode_few(few)
         chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
         out = np.empty(len(column), np.int32)
         starts = np.cumsum([0, *(len(chunk) for chunk in chunks)])
@@ -99,6 +105,59 @@ class Dictionary:
         else:
             self._encode_any(parts)
         return out
+
+    def find(self, column: pa.Array | pa.ChunkedArray) -> Codes | None:
+        """The code of every value, -1 for one that is not here; nothing is added. None if such values
+        cannot be compared with those here.
+        """
+        values = plain(column)
+        try:
+            values = values.cast(self.values.type)
+        except pa.ArrowException:
+            return None
+        if self._lookup.is_for(len(values), len(self.values)):
+            found = self._find(values)
+        else:
+            found = self._search(values)
+        found[found == 0] = -1
+        if values.null_count:
+            found[values.is_null().to_numpy(zero_copy_only=False)] = 0
+        return found
+
+    def _search(self, values: pa.Array) -> Codes:
+        """The code of every value, 0 if it is not here."""
+        known = pc.index_in(values, value_set=self.values).fill_null(-1)
+        found: Codes = known.to_numpy(zero_copy_only=False) + np.int32(1)
+        return found
+
+    def _find(self, values: pa.Array) -> Codes:
+        """The same, by a look-up. Different texts may have the same key, though they hardly ever do."""
+        found = self._lookup.find(
+            keys_of(values), lambda start: keys_of(self.values[start:]), len(self.values)
+        )
+        if not is_number(values.type):
+            there = np.flatnonzero(found)
+            same = pc.equal(
+                self.values.take(pa.array(found[there] - 1)), values.take(pa.array(there))
+            )
+            if not pc.all(same, min_count=0).as_py():
+                return self._search(values)
+        return found
+
+    def _encode_few(self, values: pa.Array) -> Codes:
+        codes = self._find(values)
+        fresh = codes == 0
+        if values.null_count:
+            valid = values.is_valid().to_numpy(zero_copy_only=False)
+            codes[~valid] = 0
+            fresh &= valid
+        if fresh.any():
+            unknown = values.filter(pa.array(fresh))
+            added = unknown.unique()
+            numbers = pc.index_in(unknown, value_set=added).to_numpy(zero_copy_only=False)
+            codes[fresh] = self.size + numbers
+            self.values = pa.concat_arrays([self.values, added])
+        return codes
 
     def _encode_integers(self, column: Any, parts: list[tuple[pa.Array, Codes]], unit: Any) -> None:
         """Whole numbers and what is stored as such: dates, times."""
@@ -130,6 +189,8 @@ class Dictionary:
     def _add(self, local: pa.Array) -> Codes:
         """The codes of these distinct values, and at the end that of NULL."""
         dtype = common(self.values.type, local.type)
+        if dtype != self.values.type:
+            self._lookup = Lookup()  # its keys are those of the type before
         try:
             self.values, local = self.values.cast(dtype), local.cast(dtype)
         except pa.ArrowInvalid as error:
@@ -166,6 +227,23 @@ def integers(dtype: pa.DataType) -> pa.DataType | None:
     if pa.types.is_date32(dtype) or (pa.types.is_timestamp(dtype) and dtype.unit in ("us", "ns")):
         return dtype
     return None
+
+
+def is_number(dtype: pa.DataType) -> bool:
+    """Whether 64 bits tell a value of this type: a number, a date, a time."""
+    if pa.types.is_integer(dtype) or pa.types.is_float64(dtype):
+        return True
+    return bool(pa.types.is_temporal(dtype) and dtype.bit_width <= 64)
+
+
+def keys_of(values: pa.Array) -> Array:
+    """A number for each value, the same for equal ones; anything where it is NULL."""
+    if pa.types.is_float64(values.type):
+        bits: Array = values.to_numpy(zero_copy_only=False).view(np.int64)
+        return bits
+    if is_number(values.type):
+        return _raw(values).astype(np.int64)
+    return np.fromiter(map(hash, values.to_pylist()), np.int64, len(values))
 
 
 def _raw(values: pa.Array) -> Array:

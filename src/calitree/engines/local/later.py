@@ -17,7 +17,7 @@ from calitree.engines.local.dictionary import Codes
 from calitree.engines.local.tables import ArrowColumns, Columns, Message, Relation
 from calitree.engines.local.values import Value
 from calitree.engines.local.wire import to_wire
-from calitree.errors import SchemaError
+from calitree.errors import EngineError, SchemaError
 from calitree.files import is_parquet, read_files
 from calitree.parquet import ParquetColumns
 from calitree.saved_tables import (
@@ -84,7 +84,12 @@ class LaterColumns:
         return self.opened.nbytes if "opened" in self.__dict__ else 0
 
     def column(self, label: str) -> pa.ChunkedArray:
-        return original(self.opened.column(label), self.schema.field(label).type)
+        try:
+            found = self.opened.column(label)
+        except EngineError:
+            self.saved.source.check(self.name)  # perhaps it was vacuumed away meanwhile
+            raise
+        return original(found, self.schema.field(label).type)
 
     def table(self) -> pa.Table:
         return pa.table({label: self.column(label) for label in self.schema.names})

@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from calitree.engines import Factor, Lifted, stored_parts
 from calitree.engines.local.dictionary import Codes
+from calitree.engines.local.rows import Names, Rows
 from calitree.engines.local.spaces import Space
-from calitree.engines.local.tables import Joined, Names, Rows
+from calitree.engines.local.tables import Joined
 from calitree.engines.local.trie import Tries
 from calitree.engines.local.values import Value
 from calitree.evaluate import evaluate
@@ -20,6 +21,8 @@ from calitree.expressions import Expression
 from calitree.semiring import Semiring
 
 Array = np.ndarray[Any, Any]
+
+FAR_SMALLER = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,12 +119,40 @@ def shared(legs: Mapping[int, Leg], at: int) -> tuple[str, ...]:
     return tuple(sorted(legs[at].names.keys() & others))
 
 
-def centre(legs: Mapping[int, Leg]) -> int | None:
-    """The leg that all others meet: what they share with any, they share with it. The largest."""
+def _able(legs: Mapping[int, Leg]) -> list[int]:
+    """The legs that all others meet: what they share with any, they share with it."""
+    if len(legs) < 3:
+        return list(legs)
     meeting = {at: frozenset(shared(legs, at)) for at in legs}
-    able = [
+    return [
         at
         for at, leg in legs.items()
         if all(meets <= leg.names.keys() for other, meets in meeting.items() if other != at)
     ]
-    return max(able, key=lambda at: legs[at].rows, default=None)
+
+
+def centre(legs: Mapping[int, Leg]) -> int | None:
+    """The largest leg that all others meet."""
+    return max(_able(legs), key=lambda at: legs[at].rows, default=None)
+
+
+def middle(legs: Mapping[int, Leg]) -> int:
+    """The leg whose rows look up those of the others: the smallest, if it is far smaller than the
+    largest and nobody has several rows for one of its.
+    """
+    able = _able(legs)
+    if len(able) == 1:
+        return able[0]
+    largest = max(able, key=lambda at: legs[at].rows)
+    smallest = min(able, key=lambda at: legs[at].rows)
+    if legs[smallest].rows * FAR_SMALLER < legs[largest].rows and all(
+        _has_one_row_each(leg, shared({smallest: legs[smallest], at: leg}, at))
+        for at, leg in legs.items()
+        if at != smallest
+    ):
+        return smallest
+    return largest
+
+
+def _has_one_row_each(leg: Leg, attributes: tuple[str, ...]) -> bool:
+    return leg.places(leg.table.book.space(attributes), ()) is not None

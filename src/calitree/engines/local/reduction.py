@@ -184,6 +184,8 @@ def _shapes(jobs: Sequence[Job], large: int) -> dict[int, Shape]:
     found: dict[int, Shape] = {}
     axes: list[tuple[str, ...]] = []
     for i, job in enumerate(jobs):
+        if all(leg.rows < large for leg in job.legs.values()):
+            continue
         middle = centre(job.legs)
         assert middle is not None
         if job.legs[middle].rows >= large and not _only_counts(job):

@@ -109,13 +109,10 @@ class Scan:
         return None if mask is None else np.flatnonzero(mask).astype(np.uint32)
 
     def _may_be_few(self, axis: Axis) -> bool:
-        """Whether some message on this axis has, or lets pass, few of the ids there can be."""
-        for at, masks in self._sums[0].masks.items():
-            leg, separator = self.around[at]
-            few = masks or leg.rows * FEW <= self.book.space(separator).size
-            if few and self.axis(at) == axis:
-                return True
-        return False
+        """Whether some message on this axis lets few of its rows pass. If it has few anyway, rows
+        were chosen by them before.
+        """
+        return any(masks and self.axis(at) == axis for at, masks in self._sums[0].masks.items())
 
     def _by_index(self) -> Array | None:
         """The rows of the few ids that the messages on one axis have, by an index of rows.

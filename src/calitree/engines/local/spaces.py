@@ -15,9 +15,15 @@ import numpy as np
 from calitree.engines.local import parallel
 from calitree.engines.local.compiled import compiled
 from calitree.engines.local.dictionary import Codes, Dictionary
+from calitree.engines.local.lookup import Lookup
 from calitree.engines.local.numbering import Piece, is_small, number_any
 
 Array = np.ndarray[Any, Any]
+
+
+def roomy(size: int) -> int:
+    """How long a table over the ids of a space is made, so that it serves while the space grows."""
+    return size + size // 8 + 64
 
 
 class Space(Protocol):
@@ -32,6 +38,9 @@ class Space(Protocol):
     def ids(self, columns: Sequence[Codes]) -> Codes:
         """The id of every row of codes; new combinations get a new one."""
 
+    def find(self, columns: Sequence[Codes]) -> Codes:
+        """The same, with 0 for combinations that are new."""
+
     def codes(self, attribute: str) -> Codes:
         """An attribute's code in each id."""
 
@@ -44,6 +53,8 @@ class Nothing:
 
     def ids(self, columns: Sequence[Codes]) -> Codes:
         raise AssertionError("there is nothing to number")
+
+    find = ids
 
     def codes(self, attribute: str) -> Codes:
         raise KeyError(attribute)
@@ -63,6 +74,8 @@ class Single:
     def ids(self, columns: Sequence[Codes]) -> Codes:
         return columns[0]
 
+    find = ids
+
     def codes(self, attribute: str) -> Codes:
         return np.arange(self.size, dtype=np.int32)
 
@@ -75,6 +88,7 @@ class Pairs:
         self.left, self.right, self.threads = left, right, threads
         self.pairs = np.zeros((2, 1), np.int32)
         self._known: tuple[tuple[int, int], Array] = (0, 0), np.empty(0, np.int32)
+        self._lookup = Lookup()
 
     @property
     def size(self) -> int:
@@ -82,12 +96,39 @@ class Pairs:
 
     def ids(self, columns: Sequence[Codes]) -> Codes:
         left, right = self.left.ids(columns[:-1]), columns[-1]
+        if self._lookup.is_for(len(right), self.size):
+            return self._by_lookup(left, right)
         out = np.empty(len(right), np.int32)
         span = self.left.size * self.right.size
         if is_small(span, len(right)):
             self._by_table(left, right, out)
         else:
             self._by_hash(left, right, out)
+        return out
+
+    def find(self, columns: Sequence[Codes]) -> Codes:
+        keys = self.left.find(columns[:-1]).astype(np.int64) << 32 | columns[-1]
+        found: Codes = self._lookup.find(keys, self._keys, self.size - 1)
+        return found
+
+    def _keys(self, start: int) -> Array:
+        """Left and right of each id as one number, from the pair at `start`."""
+        left, right = self.pairs[:, 1 + start :]
+        keys: Array = left.astype(np.int64) << 32 | right
+        return keys
+
+    def _by_lookup(self, left: Codes, right: Codes) -> Codes:
+        keys = left.astype(np.int64) << 32 | right
+        out: Codes = self._lookup.find(keys, self._keys, self.size - 1)
+        fresh = np.flatnonzero((out == 0) & (left != 0) & (right != 0))
+        if len(fresh):
+            added, numbers = np.unique(keys[fresh], return_inverse=True)
+            out[fresh] = self.size + numbers
+            sizes, table = self._known
+            if sizes == (self.left.size, self.right.size):
+                place = (added >> 32) * sizes[1] + (added & 0xFFFFFFFF)
+                table[place] = np.arange(self.size, self.size + len(added), dtype=np.int32)
+            self._add((added >> 32, added & 0xFFFFFFFF))
         return out
 
     def _table(self) -> Array:
@@ -195,6 +236,15 @@ class RowIndex:
         out = np.empty(self.count(known), np.uint32)
         _copy_ranges(self.order, self.starts, known, out)
         return out
+
+    def pairs(self, ids: Codes) -> tuple[Array, Array]:
+        """Each of these with each row that has it: positions among them, and rows. 0 has none."""
+        known = np.where(ids < len(self.starts) - 1, ids, 0)
+        first = self.starts[known]
+        each = (self.starts[known + 1] - first) * (known > 0)
+        offsets = np.arange(int(each.sum())) - np.repeat(np.cumsum(each) - each, each)
+        rows = self.order[np.repeat(first, each) + offsets].astype(np.intp)
+        return np.repeat(np.arange(len(ids)), each), rows
 
 
 @compiled

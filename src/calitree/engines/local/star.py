@@ -18,7 +18,7 @@ from calitree.engines import Column, Output, stored_parts
 from calitree.engines.local import values as v
 from calitree.engines.local.codebook import Codebook
 from calitree.engines.local.dictionary import Codes
-from calitree.engines.local.legs import Leg, centre, shared, true
+from calitree.engines.local.legs import FAR_SMALLER, Leg, middle, shared, true
 from calitree.engines.local.numbering import is_small, number, number_any, pieces
 from calitree.engines.local.spaces import Space
 from calitree.engines.local.tables import Message
@@ -43,13 +43,12 @@ class Star:
     ) -> None:
         self.book, self.legs, self.leg_of, self.output = book, legs, leg_of, output
         self.kinds = kinds
-        middle = centre(legs)
-        assert middle is not None
+        at = middle(legs)
         self.rows: dict[int, Array | None] = {}
         self.codes: list[Codes] = []
         self.length = 0
-        self._begin(middle)
-        self._join(middle)
+        self._begin(at)
+        self._join(at)
         for predicate in output.where:
             if not any(leg.holds(predicate) for leg in legs.values()):
                 columns = {
@@ -99,11 +98,19 @@ class Star:
             met = {at: found[everywhere] for at, found in met.items()}
         self.rows |= {at: found.astype(np.intp) - 1 for at, found in met.items()}
         for at, space in several:
-            ours, theirs = _matches(
-                self._ids(middle, space), self._ids_passing(at, space), space.size
-            )
+            ours, theirs = self._pairs(self._ids(middle, space), at, space)
             self._keep(ours)
             self.rows[at] = theirs
+
+    def _pairs(self, here: Codes, at: int, space: Space) -> tuple[Array, Array]:
+        """The joined rows with the rows of a leg that have their ids; by an index, if they are few
+        and such an index would have been of use before.
+        """
+        leg = self.legs[at]
+        few = len(here) * FAR_SMALLER < leg.rows and not any(map(leg.holds, self.output.where))
+        if few and leg.table.is_wanted(space, leg.names):
+            return leg.table.index(space, leg.names).pairs(here)
+        return _matches(here, self._ids_passing(at, space), space.size)
 
     def _ids(self, at: int, space: Space) -> Codes:
         """The ids of a leg in the joined rows."""

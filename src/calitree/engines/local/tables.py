@@ -18,8 +18,8 @@ from calitree.engines.local import values as v
 from calitree.engines.local.codebook import Codebook
 from calitree.engines.local.dictionary import Codes
 from calitree.engines.local.generic_join import GenericJoin
-from calitree.engines.local.spaces import RowIndex, Space, place
-from calitree.engines.local.trie import Tries
+from calitree.engines.local.rows import Key, Names, Rows
+from calitree.engines.local.spaces import Space
 from calitree.engines.local.values import Value
 from calitree.errors import EngineError
 from calitree.evaluate import evaluate
@@ -27,10 +27,6 @@ from calitree.expressions import Expression
 from calitree.types import Kind, kind_of_arrow
 
 Array = np.ndarray[Any, Any]
-Names = Mapping[str, str]
-"""Which column of a table carries which attribute."""
-
-
 MOST_ROWS = 1 << 31
 """Joined rows that can be held: their numbers have 32 bits."""
 
@@ -65,7 +61,7 @@ class ArrowColumns:
     def nbytes(self) -> int:
         return int(self.data.nbytes)
 
-    @property
+    @cached_property
     def null_free(self) -> frozenset[str]:
         return frozenset(n for n in self.schema.names if self.data.column(n).null_count == 0)
 
@@ -74,107 +70,6 @@ class ArrowColumns:
 
     def table(self) -> pa.Table:
         return self.data
-
-
-class Rows:
-    """What relations, messages and joined rows have in common: codes and ids, kept once made."""
-
-    def __init__(self, book: Codebook, rows: int) -> None:
-        self.book, self.rows = book, rows
-        self._codes: dict[tuple[str, str], Codes] = {}
-        self._ids: dict[tuple[tuple[str, str], ...], Codes] = {}
-        self._indexes: dict[tuple[tuple[str, str], ...], RowIndex] = {}
-        self._tries: dict[tuple[tuple[str, str], ...], Tries] = {}
-        self._asked: set[tuple[tuple[str, str], ...]] = set()
-        self._places: dict[tuple[tuple[str, str], ...], Array | None] = {}
-
-    def _encode(self, attribute: str, column: str) -> Codes:
-        raise NotImplementedError
-
-    def codes(self, attribute: str, names: Names) -> Codes:
-        """The code of an attribute in every row."""
-        key = (attribute, names[attribute])
-        found = self._codes.get(key)
-        if found is None:
-            with self.book.lock:
-                found = self._codes.get(key)
-                if found is None:
-                    found = self._codes[key] = self._encode(*key)
-        return found
-
-    def has_codes(self, attribute: str, names: Names) -> bool:
-        """Whether a filter on this attribute alone should go by its codes."""
-        return True
-
-    def ids(self, space: Space, names: Names) -> Codes:
-        """The id of some attributes in every row."""
-        if not space.attributes:
-            return np.ones(self.rows, np.int32)
-        if len(space.attributes) == 1:
-            return self.codes(space.attributes[0], names)
-        key = tuple((a, names[a]) for a in space.attributes)
-        if key not in self._ids:
-            with self.book.lock:
-                if key not in self._ids:
-                    parts = [self.codes(a, names) for a in space.attributes]
-                    self._ids[key] = space.ids(parts)
-        return self._ids[key]
-
-    def places(self, space: Space, names: Names, mask: Array | None) -> Array | None:
-        """Where each id is found: one more than the row that has it, 0 if none has; or None if
-        several rows may have the same.
-        """
-        key = tuple((a, names[a]) for a in space.attributes)
-        ids = self.ids(space, names)
-        known = self._places.get(key)
-        if mask is None and key in self._places and (known is None or len(known) == space.size):
-            return known
-        if mask is not None:
-            ids = np.where(mask, ids, np.int32(0))
-        places = np.zeros(space.size, np.uint32)
-        found = places if place(ids, places) else None
-        if mask is None:
-            self._places[key] = found
-        return found
-
-    def index(self, space: Space, names: Names) -> RowIndex:
-        """Its rows by id."""
-        key = tuple((a, names[a]) for a in space.attributes)
-        if key not in self._indexes:
-            self._indexes[key] = RowIndex(self.ids(space, names), space.size)
-        return self._indexes[key]
-
-    def tries(self, attributes: tuple[str, ...], names: Names) -> Tries:
-        """Its rows sorted for worst-case optimal joins on these attributes."""
-        key = tuple((a, names[a]) for a in attributes)
-        if key not in self._tries:
-            self._tries[key] = Tries({a: self.codes(a, names) for a in attributes}, self.rows)
-        return self._tries[key]
-
-    def is_wanted(self, space: Space, names: Names) -> bool:
-        """Whether such an index is there, or was asked for before."""
-        key = tuple((a, names[a]) for a in space.attributes)
-        if key in self._asked:
-            return True
-        self._asked.add(key)
-        return False
-
-    def values(self, attribute: str, names: Names) -> pa.Array | pa.ChunkedArray:
-        """An attribute's values in every row."""
-        return self.book.dictionary(attribute).decode(self.codes(attribute, names))
-
-    def lift(self, expression: Expression, names: Names) -> Value:
-        """An expression over attributes, in every row."""
-        raise NotImplementedError
-
-    def stored(self, part: str) -> Value:
-        """A physical column of annotations."""
-        raise NotImplementedError
-
-    @property
-    def _held(self) -> int:
-        held = sum(each.nbytes for each in (*self._codes.values(), *self._ids.values()))
-        return int(held) + sum(each.nbytes for each in self._indexes.values())
 
 
 class Relation(Rows):
@@ -187,7 +82,7 @@ class Relation(Rows):
         self.columns = columns
         self.kinds = {f.name: kind_of_arrow(f.type) for f in columns.schema}
         self._values: dict[str, pa.ChunkedArray] = {}
-        self._lifts: dict[tuple[str, tuple[tuple[str, str], ...]], Value] = {}
+        self._lifts: dict[tuple[str, Key], Value] = {}
 
     @property
     def nbytes(self) -> int:
@@ -198,12 +93,40 @@ class Relation(Rows):
         return self.columns.null_free
 
     def _encode(self, attribute: str, column: str) -> Codes:
+        known = self.known_codes(attribute, column, slice(None))
+        if known is None:
+            return self.book.dictionary(attribute).encode(self.columns.column(column))
+        return known
+
+    @property
+    def coded(self) -> list[tuple[str, str]]:
+        """Attributes whose codes are there, or can be had from ids, with their columns."""
+        every = [*self._codes, *(part for key in self._ids for part in key)]
+        return list(dict.fromkeys(every))
+
+    @property
+    def encoded(self) -> list[Key]:
+        """The attributes whose codes or ids are there."""
+        return [*((key,) for key in self._codes), *self._ids]
+
+    def remember(self, key: Key, ids: Codes) -> None:
+        """Ids that were made from those of other tables; of one attribute these are its codes."""
+        if len(key) == 1:
+            self._codes[key[0]] = ids
+        else:
+            self._ids[key] = ids
+
+    def known_codes(self, attribute: str, column: str, rows: Array | slice) -> Codes | None:
+        """The codes of an attribute in these rows, if they need not be made from its values."""
+        found = self._codes.get((attribute, column))
+        if found is not None:
+            return found[rows]
         for key, ids in self._ids.items():
             # An id that stands for several attributes tells each of them, unless one was NULL.
             if (attribute, column) in key and all(c in self.null_free for _, c in key):
                 space = self.book.space(tuple(a for a, _ in key))
-                return space.codes(attribute)[ids]
-        return self.book.dictionary(attribute).encode(self.columns.column(column))
+                return space.codes(attribute)[ids[rows]]
+        return None
 
     def ids(self, space: Space, names: Names) -> Codes:
         parts = [(a, names[a]) for a in space.attributes]
@@ -228,15 +151,17 @@ class Relation(Rows):
         return self._values[label]
 
     def lift(self, expression: Expression, names: Names) -> Value:
-        used = tuple(sorted((a, names[a]) for a in expression.attributes))
-        key = (expression.sql, used)
+        key = self._lift_key(expression, names)
         if key not in self._lifts:
-            columns = {a: self.columns.column(c) for a, c in used}
+            columns = {a: self.columns.column(c) for a, c in key[1]}
             value = v.from_arrow(evaluate(expression.node, columns, self.rows))
             if expression.kind in (Kind.INTEGER, Kind.DECIMAL) and not value.is_integer:
                 value = value.with_exact(False)
             self._lifts[key] = value
         return self._lifts[key]
+
+    def _lift_key(self, expression: Expression, names: Names) -> tuple[str, Key]:
+        return expression.sql, tuple(sorted((a, names[a]) for a in expression.attributes))
 
 
 class Message(Rows):
@@ -272,6 +197,31 @@ class Message(Rows):
 
     def stored(self, part: str) -> Value:
         return self.annotations[part]
+
+    def take(self, rows: Array) -> Message:
+        """Some of its rows."""
+        codes = {name: self.codes(name, {name: name})[rows] for name in self.attributes}
+        values = {name: value.take(rows) for name, value in self.annotations.items()}
+        found = Message(self.book, codes, values, len(rows), self.kinds)
+        found.remember({key: ids[rows] for key, ids in self._ids.items()}, {})
+        return found
+
+    def inherit(self, other: Message) -> None:
+        """Take over all that is known of the keys of a message that has the same in every row."""
+        self._ids, self._places = dict(other._ids), dict(other._places)
+        self._indexes, self._tries = dict(other._indexes), dict(other._tries)
+        self._asked = set(other._asked)
+
+    @property
+    def known(self) -> tuple[dict[Key, Codes], dict[Key, Array]]:
+        """The ids and the places that have been asked for."""
+        places = {key: each for key, each in self._places.items() if each is not None}
+        return dict(self._ids), places
+
+    def remember(self, ids: Mapping[Key, Codes], places: Mapping[Key, Array]) -> None:
+        """Ids and places that somebody else has made for it."""
+        self._ids.update(ids)
+        self._places.update(places)
 
     def distinct(self, attribute: str) -> pa.Array:
         """The values that an attribute has, NULL aside."""

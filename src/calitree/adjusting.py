@@ -1,0 +1,62 @@
+"""The pivot's answer, adjusted by what has changed in one relation.
+
+The answer is one more message: from the root to whoever asks. So it can be kept, and take a change like
+any other: the rows that came and went, absorbed at their own bag with what arrives there, are what is to
+be added and subtracted. No message is sent, and no row is read that has not changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from calitree.annotation import COUNT
+from calitree.engines import Contraction, Engine, Table
+from calitree.hypertree import Edge
+from calitree.message import Message, column_names
+from calitree.passing import Wiring
+from calitree.placement import Placement
+from calitree.plan import Absorb, Plan
+from calitree.planner import placed
+from calitree.schema import Schema
+from calitree.signed import Linear, Signed, can_subtract
+
+
+@dataclass(frozen=True, eq=False)
+class Adjustment:
+    """How changes of one relation change the answer, given what the other relations send."""
+
+    plan: Plan
+    contraction: Contraction
+    at: int
+    """Which of its inputs is the relation."""
+    rows: str | None
+
+    def __call__(self, engine: Engine, answer: Table, change: Signed) -> Table | None:
+        """The answer after a change; None if it cannot be had from the one before."""
+        (output,) = self.contraction.outputs
+        if change.minus and not can_subtract(output, self.rows):
+            return None
+        inputs = list(self.contraction.inputs)
+        inputs[self.at] = replace(inputs[self.at], table=change)
+        linear = Linear(Contraction(tuple(inputs), (output,)), (self.rows,))
+        (found,) = linear.sums(engine)
+        return engine.add(output, (answer, *found.plus), found.minus, self.rows)
+
+
+def adjustment(
+    schema: Schema, placement: Placement, stored: Mapping[Edge, Message], relation: str
+) -> Adjustment | None:
+    """For changes of this relation, if all that arrives at its bag is at hand."""
+    tree, query = placement.tree, placement.query
+    bag = tree.home(relation)
+    arriving = [(n, bag) for n in tree.neighbours(bag) if (n, bag) in placement.edges]
+    if not all(edge in stored for edge in arriving):
+        return None
+    absorb = Absorb(bag, query.keep, placement.where(bag, None), query.aggregates)
+    reused = tuple(placement.keys[edge] for edge in arriving)
+    plan = Plan(bag, (), reused, absorb, placed(placement, placement, bag), adjusts=relation)
+    call = Wiring(schema, placement, stored, plan).absorb()
+    relations = [r for r in tree.bag(bag).relations if r in query.relations]
+    rows = column_names(query.aggregates).get(COUNT)
+    return Adjustment(plan, call.linear({}).contraction, relations.index(relation), rows)
