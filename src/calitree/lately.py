@@ -1,13 +1,34 @@
-"""A memory of what was made lately: bounded, and safe to share between threads."""
+"""Memories of what was made before, safe to share between threads."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 V = TypeVar("V")
+
+
+class once(Generic[V]):  # noqa: N801 - it is used as a decorator
+    """A property that is computed once, and by two threads at most twice: both are right.
+
+    `functools.cached_property` has a lock, in Python 3.11 one for all objects of a class. Who waits for
+    it while holding another lock may wait for ever.
+    """
+
+    def __init__(self, compute: Callable[[Any], V]) -> None:
+        self.compute = compute
+        self.__doc__ = compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type) -> V:
+        found: V = instance.__dict__.get(self.name)
+        if found is None:
+            found = instance.__dict__[self.name] = self.compute(instance)
+        return found
 
 
 class Lately(Generic[V]):

@@ -200,7 +200,7 @@ class Moment:
         if answer.nbytes <= LARGEST_ANSWER:
             self._answer = answer
 
-    def adjusted(self) -> tuple[Plan, Table] | None:
+    def adjusted(self) -> tuple[Plan, Table, Measured] | None:
         """The pivot's answer, made of the one before; None if that is not known, or does not do."""
         began = time.perf_counter()
         core = self.core
@@ -221,8 +221,7 @@ class Moment:
             self.remember(answer)
         else:
             answer = self._answer
-        measured = Measured(answer.rows, time.perf_counter() - began)
-        return adjust.plan.after({None: measured}), answer
+        return adjust.plan, answer, Measured(answer.rows, time.perf_counter() - began)
 
     def _adjustment(self, relation: str) -> Adjustment | None:
         if self._adjustments.get(relation) is None:

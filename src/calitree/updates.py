@@ -227,7 +227,9 @@ class Updating:
         """
         import pyarrow as pa
 
-        if isinstance(source, pa.Table) and source.schema.equals(self.types):
+        if isinstance(source, pa.Table) and (
+            source.schema.equals(self.types) or (some_columns and self._has(source.schema))
+        ):
             return source
         if getattr(source, "sparkSession", None) is not None:
             spark = on_spark(self.engine)
@@ -259,6 +261,14 @@ class Updating:
                     "cast it in the frame."
                 )
         return table
+
+    def _has(self, columns: pa.Schema) -> bool:
+        """Whether these are some of its columns, and have their types."""
+        names = columns.names
+        return 0 < len(names) == len(set(names)) and all(
+            name in self.types.names and self.types.field(name).type == field.type
+            for name, field in zip(names, columns, strict=True)
+        )
 
     def _typed(self, given: pa.Table, some_columns: bool) -> pa.Table:
         import pyarrow as pa

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from calitree.engines.local.star import group
 from calitree.engines.local.sums import combined, one_row
 from calitree.engines.local.tables import Message
 from calitree.engines.local.values import Value
+from calitree.lately import once
 
 Array = np.ndarray[Any, Any]
 
@@ -36,11 +36,10 @@ def add(
         return more[0] if more else (*plus, *minus)[0]
     if not output.keep:
         return _total(output, more, less, rows)
-    large = max(more, key=lambda table: table.rows, default=None)
-    small = [table for table in more if table is not large]
-    if large is None:
-        large = _without_rows(less[0])
-    return _Sum(output, large, small, less).message(rows)
+    if not more:
+        return _Sum(output, _without_rows(less[0]), [], less).message(rows)
+    at = max(range(len(more)), key=lambda i: more[i].rows)
+    return _Sum(output, more[at], more[:at] + more[at + 1 :], less).message(rows)
 
 
 def apart(table: Message, keys: Message) -> Message:
@@ -106,12 +105,12 @@ class _Holes:
     def after(self) -> int:
         return self.before - len(self.gone)
 
-    @cached_property
+    @once
     def filled(self) -> Array:
         """The places that are filled with others."""
         return self.gone[self.gone < self.after]
 
-    @cached_property
+    @once
     def moving(self) -> Array:
         """The rows that fill them."""
         stays = np.ones(len(self.gone), bool)

@@ -22,17 +22,33 @@ Array = np.ndarray[Any, Any]
 Codes = np.ndarray[Any, np.dtype[np.int32]]
 
 
+AS_THEY_ARE = frozenset(
+    each.id for each in (pa.int64(), pa.string(), pa.date32(), pa.bool_(), pa.binary())
+)
+"""Types of which equal values always have equal bits."""
+
+
+INT64 = pa.int64().id
+WHOLE = frozenset((INT64, pa.int32().id))
+"""The usual types of keys."""
+
+
 def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     """One contiguous array of a type that equal values share: 64-bit numbers, one kind of text, one
     zero, one NaN.
     """
     if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
+        if values.num_chunks == 1:
+            values = values.chunk(0)
+        else:
+            values = values.combine_chunks()
         if isinstance(values, pa.ChunkedArray):
             values = (
                 pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
             )
     dtype = values.type
+    if dtype.id in AS_THEY_ARE:
+        return values
     if pa.types.is_dictionary(dtype):
         return plain(values.dictionary_decode())
     if pa.types.is_uint64(dtype):
@@ -110,11 +126,22 @@ class Dictionary:
         """The code of every value, -1 for one that is not here; nothing is added. None if such values
         cannot be compared with those here.
         """
+        if isinstance(column, pa.ChunkedArray) and column.num_chunks == 1:
+            column = column.chunk(0)
+        known = self.values
+        whole = column.type.id in WHOLE and known.type.id == INT64 and not column.null_count
+        if whole and self._lookup.is_for(len(column), len(known)):
+            # The keys of an update, nearly always.
+            keys = column.to_numpy().astype(np.int64, copy=False)
+            found = self._lookup.find(keys, lambda start: keys_of(known[start:]), len(known))
+            found[found == 0] = -1
+            return found
         values = plain(column)
-        try:
-            values = values.cast(self.values.type)
-        except pa.ArrowException:
-            return None
+        if values.type != self.values.type:
+            try:
+                values = values.cast(self.values.type)
+            except pa.ArrowException:
+                return None
         if self._lookup.is_for(len(values), len(self.values)):
             found = self._find(values)
         else:

@@ -6,7 +6,6 @@ How messages are written is here too, so that both directions are seen together.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +18,7 @@ from calitree.engines.local.values import Value
 from calitree.engines.local.wire import to_wire
 from calitree.errors import EngineError, SchemaError
 from calitree.files import is_parquet, read_files
+from calitree.lately import once
 from calitree.parquet import ParquetColumns
 from calitree.saved_tables import (
     MissingRelationError,
@@ -47,7 +47,7 @@ class LaterColumns:
         self.schema = schema_of_text(saved.schema)
         self.null_free = saved.null_free
 
-    @cached_property
+    @once
     def opened(self) -> Columns:
         """The columns in their files."""
         name, source = self.saved.name, self.saved.source
@@ -112,7 +112,7 @@ class LaterMessage(Message):
         self.attributes = saved.attributes
         self.kinds = {c.name: Kind.OTHER if c.annotation else c.kind for c in saved.columns}
 
-    @cached_property
+    @once
     def _read(self) -> tuple[dict[str, Codes], dict[str, Value]]:
         codes, values = {}, {}
         with self.book.lock:

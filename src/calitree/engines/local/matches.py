@@ -41,7 +41,8 @@ def select(table: Relation, names: Names, where: Expression) -> Relation:
 
 def matching(table: Relation, rows: pa.Table) -> Relation:
     """The rows that equal some row of `rows` on its columns."""
-    return Picked(table, equal_rows(table, rows))
+    here = _placed(table, rows)
+    return Picked(table, equal_rows(table, rows) if here is None else here)
 
 
 def settle(plus: Sequence[Relation], minus: Sequence[Relation]) -> Relation:
@@ -140,21 +141,42 @@ def equal_rows(table: Relation, rows: pa.Table) -> Array:
     return here[wanted[groups[: len(here)]]]
 
 
+def _placed(table: Relation, rows: pa.Table) -> Array | None:
+    """The rows that equal some of `rows` in its only column, if every value is known to have one
+    place; the usual way to name rows that go.
+    """
+    if rows.num_columns != 1:
+        return None
+    (label,) = rows.column_names
+    for key, places in table.placed:
+        if len(key) == 1 and key[0][1] == label and not _is_rounded(table, key):
+            codes = table.book.dictionary(key[0][0]).find(rows.column(0))
+            if codes is None or not codes.all():  # NULL has no place
+                return None
+            found = places[codes[(codes > 0) & (codes < len(places))]]
+            return np.unique(found[found > 0]).astype(np.intp) - 1
+    return None
+
+
 def _by_codes(table: Relation, rows: pa.Table) -> tuple[Array | None, set[str]]:
     """Rows that may be equal, by codes or ids that the table has, and the columns in which they are."""
     labels = set(rows.column_names)
-    keys = [key for key in table.found_by if {column for _, column in key} <= labels]
-    for key in sorted(keys, key=len, reverse=True)[:1] or [
-        ((attribute, label),) for attribute, label in table.coded if label in labels
-    ]:
+    keys = [key for key in table.found_by if all(column in labels for _, column in key)]
+    for key in (
+        [max(keys, key=len)]
+        if keys
+        else [((attribute, label),) for attribute, label in table.coded if label in labels]
+    ):
         ids = _ids_of(table, key, rows)
         if ids is None:
             continue
         sure = (len(key) == 1 or ids.all()) and not _is_rounded(table, key)
         told = {column for _, column in key} if sure else set()
+        if keys:
+            return np.sort(table.rows_of(key, ids)), told
         space, names = table.book.space(tuple(a for a, _ in key)), dict(key)
-        if keys or table.is_wanted(space, names):
-            if not keys:
+        if table.is_wanted(space, names):
+            if table.places(space, names, None) is None:
                 table.index(space, names)
             return np.sort(table.rows_of(key, ids)), told
         there = np.zeros(space.size, bool)
@@ -165,11 +187,10 @@ def _by_codes(table: Relation, rows: pa.Table) -> tuple[Array | None, set[str]]:
 
 def _is_rounded(table: Relation, key: Key) -> bool:
     """Whether a code may stand for several values: decimals that met doubles in a join."""
-    kinds = (table.kinds[column] for _, column in key)
-    types = (table.book.dictionary(attribute).values.type for attribute, _ in key)
     return any(
-        pa.types.is_floating(dtype) and kind is not Kind.FLOAT
-        for dtype, kind in zip(types, kinds, strict=True)
+        table.kinds[column] is not Kind.FLOAT
+        and pa.types.is_floating(table.book.dictionary(attribute).values.type)
+        for attribute, column in key
     )
 
 
@@ -181,10 +202,10 @@ def _ids_of(table: Relation, key: Key, rows: pa.Table) -> Codes | None:
         if found is None:
             return None
         codes.append(found)
+    if len(codes) == 1:
+        return codes[0][codes[0] >= 0]
     known = np.logical_and.reduce([each >= 0 for each in codes])
     codes = [each[known] for each in codes]
-    if len(codes) == 1:
-        return codes[0]
     ids: Codes = table.book.space(tuple(a for a, _ in key)).find(codes)
     has_null = np.logical_or.reduce([each == 0 for each in codes])
     known = (ids > 0) | has_null

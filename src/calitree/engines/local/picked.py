@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property, reduce
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from calitree.engines.local.spaces import Space
 from calitree.engines.local.tables import Columns, Relation
 from calitree.engines.local.values import Value
 from calitree.expressions import Expression
+from calitree.lately import once
 
 Array = np.ndarray[Any, Any]
 Piece = tuple[Columns, Array | None]
@@ -29,7 +30,7 @@ class Pieces:
         self.schema = pieces[0][0].schema
         self.rows = sum(c.rows if rows is None else len(rows) for c, rows in self.pieces)
 
-    @cached_property
+    @once
     def null_free(self) -> frozenset[str]:
         return reduce(frozenset.intersection, (columns.null_free for columns, _ in self.pieces))
 
@@ -101,8 +102,8 @@ class Picked(Relation):
         self._values = {}
         self._lifts = {}
 
-    @cached_property
-    def columns(self) -> Columns:  # type: ignore[override]
+    @once
+    def columns(self) -> Columns:
         return Pieces([(self.base.columns, self.positions)])
 
     @property

@@ -8,7 +8,6 @@ the second part.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -24,6 +23,7 @@ from calitree.engines.local.spaces import Space
 from calitree.engines.local.tables import Message
 from calitree.engines.local.values import Value
 from calitree.evaluate import evaluate
+from calitree.lately import once
 from calitree.semiring import Semiring
 from calitree.types import Kind
 
@@ -61,7 +61,7 @@ class Star:
             self.groups, self.codes = self._group()
             self.count = len(self.codes[0])
 
-    @cached_property
+    @once
     def groups(self) -> Array:
         """The group of each joined row."""
         return np.zeros(self.length, np.int32)

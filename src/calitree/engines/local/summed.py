@@ -8,7 +8,6 @@ computed by the program; a product in any other semiring is made on all rows bef
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -32,6 +31,7 @@ from calitree.engines.local.star import constant, times
 from calitree.engines.local.tables import Message
 from calitree.engines.local.values import Value
 from calitree.expressions import Expression
+from calitree.lately import once
 from calitree.semiring import SUM_PRODUCT, Semiring
 
 if TYPE_CHECKING:
@@ -268,12 +268,12 @@ class Summed:
 
     # -- the outcome -----------------------------------------------------------------------------
 
-    @cached_property
+    @once
     def leg(self) -> Leg:
         """The sums as a table that can be joined; one, for all who take these sums."""
         return Leg(self.message, {name: name for name in self.onto})
 
-    @cached_property
+    @once
     def message(self) -> Message:
         """The groups that have a row, with their sums."""
         assert self._grouping is not None
@@ -292,6 +292,6 @@ class _Lazy:
     def __init__(self, make: Callable[[], Register]) -> None:
         self._make = make
 
-    @cached_property
+    @once
     def value(self) -> Register:
         return self._make()

@@ -7,7 +7,6 @@ annotations as `Value`s. That is all a contraction needs to know of them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,6 +23,7 @@ from calitree.engines.local.values import Value
 from calitree.errors import EngineError
 from calitree.evaluate import evaluate
 from calitree.expressions import Expression
+from calitree.lately import once
 from calitree.types import Kind, kind_of_arrow
 
 Array = np.ndarray[Any, Any]
@@ -61,7 +61,7 @@ class ArrowColumns:
     def nbytes(self) -> int:
         return int(self.data.nbytes)
 
-    @cached_property
+    @once
     def null_free(self) -> frozenset[str]:
         return frozenset(n for n in self.schema.names if self.data.column(n).null_count == 0)
 
@@ -251,7 +251,7 @@ class Joined(Rows):
         self.parts, self.join = list(parts), join
         self.names = {a: a for _, names in parts for a in names}
 
-    @cached_property
+    @once
     def positions(self) -> list[Codes]:
         """For each table, which of its rows stands in each joined row."""
         if self.rows >= MOST_ROWS:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from calitree.engines.local.compiled import compiled
+from calitree.lately import once
 
 Codes = np.ndarray[Any, np.dtype[np.int32]]
 
@@ -27,7 +27,7 @@ class Level:
     largest: int
     """The largest value."""
 
-    @cached_property
+    @once
     def addresses(self) -> tuple[int, int]:
         """Of the values and of the starts; NumPy takes its time to tell."""
         return self.values.ctypes.data, self.starts.ctypes.data
@@ -47,7 +47,7 @@ class Trie:
         """Whether no two rows are the same."""
         return len(self.levels[-1].values) == len(self.rows)
 
-    @cached_property
+    @once
     def address(self) -> int:
         """Of the rows."""
         return self.rows.ctypes.data
