@@ -75,6 +75,7 @@ def open_tree(path: Path, engine: Any = None, version: int | None = None) -> Wid
         group_by=tree["group_by"],
         where=tree["where"],
         memory_limit=tree["memory_limit"],
+        maintenance=tree.get("maintenance", "lazy"),
         opened=Opened(
             manifest.messages,
             chosen.restore,

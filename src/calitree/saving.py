@@ -204,6 +204,7 @@ def _tree(wide: WideTable) -> Json:
         "bound": wide._core.bound,
         "streams": dict(wide._core.streams),
         "memory_limit": wide._core.store.memory_limit,
+        "maintenance": wide.maintenance,
     }
 
 

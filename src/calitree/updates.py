@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from calitree.engines import Contraction, Engine, Input, Output, Table, on_spark
 from calitree.errors import UpdateError, did_you_mean
 from calitree.expressions import Expression, parse, parse_predicate
+from calitree.normalise import Resolved
 from calitree.schema import Relation, Schema, find_name
 from calitree.signed import Linear, Signed
 from calitree.sources import arrow_table
@@ -92,9 +93,15 @@ class Updating:
         return table
 
     def _predicates(self, condition: str) -> tuple[Expression, ...]:
-        return parse_predicate(
-            condition, lambda table, name: self.schema.resolve(table, name, (self.name,))
-        )
+        return parse_predicate(condition, self._resolved)
+
+    def _resolved(self, table: str | None, name: str) -> Resolved:
+        """A column of the relation itself: rows are told by nothing else."""
+        if table is not None and find_name(table, (self.name,)) is None:
+            raise UpdateError(
+                f"{table}.{name} is not a column of {self.name}, whose rows this is about."
+            )
+        return self.schema.resolve(self.name, self._column(name))
 
     def _check_there(self, rows: pa.Table) -> None:
         """An error if a row to delete is not there, or not so often."""
@@ -203,7 +210,7 @@ class Updating:
         return Change((*gone.inserted, *came), (*gone.deleted, *back))
 
     def _parsed(self, text: str) -> Expression:
-        return parse(text, lambda table, name: self.schema.resolve(table, name, (self.name,)))
+        return parse(text, self._resolved)
 
     def _arrow(self, rows: Rows) -> pa.Table:
         """Rows in this process, with the types of the relation."""
@@ -263,9 +270,9 @@ class Updating:
         return table
 
     def _has(self, columns: pa.Schema) -> bool:
-        """Whether these are some of its columns, and have their types."""
+        """Whether these are some of its columns, not all, and have their types."""
         names = columns.names
-        return 0 < len(names) == len(set(names)) and all(
+        return 0 < len(names) == len(set(names)) < len(self.types) and all(
             name in self.types.names and self.types.field(name).type == field.type
             for name, field in zip(names, columns, strict=True)
         )

@@ -139,11 +139,17 @@ class ReferenceEngine:
                 subtracted.setdefault(key, []).append(row)
         if rows is not None:
             groups = {key: row for key, row in groups.items() if row[rows] != 0}
-        for key, less in subtracted.items():
-            if key in groups:
-                involved = [before[key], *less] if key in before else less
-                if any(_is_lost(groups[key], involved, part) for part in _parts(output)):
+        for part in _parts(output):
+            peaks: dict[tuple[Any, ...], float] = {}
+            for row in (row for table in (*plus, *minus) for row in _own(table).data):
+                key = _key(row, output.keep)
+                peaks[key] = max(peaks.get(key, 0.0), _peak(row, part))
+            for key, row in groups.items():
+                if key in subtracted and _is_lost(
+                    row[part], max(peaks[key], _peak(before.get(key, row), part))
+                ):
                     return None
+                groups[key] = {**row, _PEAK + part: max(peaks[key], _peak(row, part))}
         first = _own((*plus, *minus)[0])
         return ReferenceTable(first.kinds, list(groups.values()), types=first.types)
 
@@ -208,13 +214,21 @@ def _sum(output: Output, left: Row, right: Row) -> Row:
     return found
 
 
-def _is_lost(row: Row, involved: Sequence[Row], part: str) -> bool:
+_PEAK = "the most it ever was: "
+"""With a floating-point sum goes its largest magnitude since it was last computed from rows."""
+
+
+def _peak(row: Row, part: str) -> float:
+    value = row[part]
+    size = abs(float(value)) if isinstance(value, float | int | Decimal) else 0.0
+    return max(float(row.get(_PEAK + part, 0.0)), size)
+
+
+def _is_lost(value: Any, peak: float) -> bool:
     """Whether a difference of floating-point numbers is too small to have digits left."""
-    if not isinstance(row[part], float):
+    if not isinstance(value, float):
         return False
-    if not math.isfinite(row[part]):
-        return True
-    return bool(abs(row[part]) < max(abs(float(each[part])) for each in involved) / 100)
+    return not math.isfinite(value) or abs(value) < peak / 100
 
 
 def _joined(inputs: Sequence[Input], output: Output) -> Iterator[tuple[Row, dict[int, Row]]]:

@@ -70,13 +70,11 @@ def one_row(way: str, plus: Sequence[Value], minus: Sequence[Value]) -> Value | 
             return Value(np.array([total]), None, scale, None, exact, abs(total), positive)
         return Value(np.array([total / 10**scale]), exact=False)
     before = sum(_double(each) for each in plus)
-    less = [_double(each) for each in minus]
-    after = before - sum(less)
-    if minus:
-        of = max(abs(before), *map(abs, less)) if len(less) > 1 else max(abs(before), abs(less[0]))
-        if not math.isfinite(after) or abs(after) < of / ENOUGH:
-            return None
-    return Value(np.array([after], np.float64), exact=exact)
+    after = before - sum(_double(each) for each in minus)
+    most = max(abs(before), *(_peak(each).item() for each in values))
+    if minus and (not math.isfinite(after) or abs(after) < most / ENOUGH):
+        return None
+    return Value(np.array([after], np.float64), exact=exact, peak=np.array([most]))
 
 
 def _double(value: Value) -> float:
@@ -169,21 +167,25 @@ def _doubles(
     exact: bool,
 ) -> Value | None:
     data = _longer(large.as_float().data, count, np.float64)
+    peak = _longer(_peak(large), count, np.float64)
     with np.errstate(all="ignore"):  # what is not finite is seen below, or was there before
-        for value, rows in plus:
-            data[rows] += value.as_float().data
-        less = [(value.as_float().data, rows, data[rows]) for value, rows in minus]
-        for numbers, rows, _ in less:
-            data[rows] -= numbers
-        for numbers, rows, before in less:
+        for placed, change in ((plus, np.add), (minus, np.subtract)):
+            for value, rows in placed:
+                data[rows] = change(data[rows], value.as_float().data)
+                peak[rows] = np.maximum(peak[rows], np.maximum(_peak(value), np.abs(data[rows])))
+        for _, rows in minus:
             after = data[rows]
-            enough = np.abs(after) >= np.maximum(np.abs(before), np.abs(numbers)) / ENOUGH
-            enough &= np.isfinite(after)
+            enough = (np.abs(after) >= peak[rows] / ENOUGH) & np.isfinite(after)
             if left is not None:
                 enough |= left[rows] == 0
             if not enough.all():
                 return None
-    return Value(data, exact=exact)
+    return Value(data, exact=exact, peak=peak)
+
+
+def _peak(value: Value) -> Array:
+    """The largest magnitude that each sum has had."""
+    return np.abs(value.as_float().data) if value.peak is None else value.peak
 
 
 def _any(large: Value, plus: Sequence[Placed], count: int) -> Value:

@@ -27,10 +27,14 @@ class Value:
     `valid` is None where nothing is NULL. `labels`, if given, are sorted values of any type of
     which `data` holds the positions: that is how MIN and MAX of text and dates are computed.
     `bound` is at least the largest magnitude of integers, if it is known. `positive` says that all
-    are greater than zero: they are counts.
+    are greater than zero: they are counts. `peak`, if given, is the largest magnitude that each
+    floating-point sum has had since it was computed from rows: so much of it may be noise.
     """
 
-    __slots__ = ("_bound", "_finite", "data", "exact", "labels", "positive", "scale", "valid")
+    __slots__ = (
+        *("_bound", "_finite", "data", "exact", "labels"),
+        *("peak", "positive", "scale", "valid"),
+    )
 
     def __init__(
         self,
@@ -41,7 +45,9 @@ class Value:
         exact: bool = True,
         bound: int | None = None,
         positive: bool = False,
+        peak: Array | None = None,
     ) -> None:
+        self.peak = peak
         self.data = data
         self.valid = valid
         self.scale = scale
@@ -91,7 +97,8 @@ class Value:
             return self
         valid = None if self.valid is None else self.valid[index]
         same = (self.scale, self.labels, self.exact, self._bound, self.positive)
-        return Value(self.data[index], valid, *same)
+        peak = None if self.peak is None else self.peak[index]
+        return Value(self.data[index], valid, *same, peak)
 
     def as_float(self) -> Value:
         """The same numbers as doubles."""
