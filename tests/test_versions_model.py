@@ -125,7 +125,7 @@ class Versions(RuleBasedStateMachine):
         )
         # With 0 parts of a relation are never put together, else almost always: tables are small.
         versions.MANY = data.draw(st.sampled_from([0, 1, 4]), label="put together")
-        versions.REMEMBERED = data.draw(st.sampled_from([2, 512]), label="remembered")
+        versions.REMEMBERED = data.draw(st.sampled_from([2, 2_048]), label="remembered")
         # With 0 messages are refreshed as if tables were large, else mostly computed.
         stale.SENDING = data.draw(st.sampled_from([0, 0, 10_000]), label="sending")
         self.mode = data.draw(st.sampled_from(MODES[:1] * 2 + MODES), label="maintenance")

@@ -26,7 +26,7 @@ Rows: TypeAlias = Any
 MANY = 4
 """Once one row in so many has come or gone, all is put together in one table."""
 
-REMEMBERED = 512
+REMEMBERED = 2_048
 """How many updates back a relation can at least tell what has changed since."""
 
 

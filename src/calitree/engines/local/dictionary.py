@@ -31,6 +31,9 @@ AS_THEY_ARE = frozenset(
 INT64 = pa.int64().id
 WHOLE = frozenset((INT64, pa.int32().id))
 """The usual types of keys."""
+DATE = pa.date32()
+FEW, QUICK = 1_000, 100_000
+"""So few keys are looked up one by one in so many, which are quickly sorted, from the first time on."""
 
 
 def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -129,10 +132,16 @@ class Dictionary:
         if isinstance(column, pa.ChunkedArray) and column.num_chunks == 1:
             column = column.chunk(0)
         known = self.values
-        whole = column.type.id in WHOLE and known.type.id == INT64 and not column.null_count
-        if whole and self._lookup.is_for(len(column), len(known)):
+        whole = column.type.id in WHOLE and known.type.id == INT64
+        whole |= column.type == known.type == DATE
+        few = len(column) <= FEW and len(known) <= QUICK
+        if (
+            whole
+            and not column.null_count
+            and (few or self._lookup.is_for(len(column), len(known)))
+        ):
             # The keys of an update, nearly always.
-            keys = column.to_numpy().astype(np.int64, copy=False)
+            keys = keys_of(column)
             found = self._lookup.find(keys, lambda start: keys_of(known[start:]), len(known))
             found[found == 0] = -1
             return found

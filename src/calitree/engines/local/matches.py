@@ -28,6 +28,9 @@ Array = np.ndarray[Any, Any]
 AT_ONCE = 100_000
 """So many rows are put together in memory; more stay pieces of the tables that they came from."""
 
+TOGETHER = 3
+"""So many columns that have codes are looked up together."""
+
 FEW = 4
 """Candidates for each row that is looked for that are not worth narrowing further."""
 
@@ -41,8 +44,7 @@ def select(table: Relation, names: Names, where: Expression) -> Relation:
 
 def matching(table: Relation, rows: pa.Table) -> Relation:
     """The rows that equal some row of `rows` on its columns."""
-    here = _placed(table, rows)
-    return Picked(table, equal_rows(table, rows) if here is None else here)
+    return Picked(table, equal_rows(table, rows))
 
 
 def settle(plus: Sequence[Relation], minus: Sequence[Relation]) -> Relation:
@@ -141,47 +143,29 @@ def equal_rows(table: Relation, rows: pa.Table) -> Array:
     return here[wanted[groups[: len(here)]]]
 
 
-def _placed(table: Relation, rows: pa.Table) -> Array | None:
-    """The rows that equal some of `rows` in its only column, if every value is known to have one
-    place; the usual way to name rows that go.
-    """
-    if rows.num_columns != 1:
-        return None
-    (label,) = rows.column_names
-    for key, places in table.placed:
-        if len(key) == 1 and key[0][1] == label and not _is_rounded(table, key):
-            codes = table.book.dictionary(key[0][0]).find(rows.column(0))
-            if codes is None or not codes.all():  # NULL has no place
-                return None
-            found = places[codes[(codes > 0) & (codes < len(places))]]
-            return np.unique(found[found > 0]).astype(np.intp) - 1
-    return None
-
-
 def _by_codes(table: Relation, rows: pa.Table) -> tuple[Array | None, set[str]]:
     """Rows that may be equal, by codes or ids that the table has, and the columns in which they are."""
     labels = set(rows.column_names)
+    coded = sorted((each for each in table.coded if each[1] in labels), key=lambda each: each[0])
     keys = [key for key in table.found_by if all(column in labels for _, column in key)]
-    for key in (
-        [max(keys, key=len)]
-        if keys
-        else [((attribute, label),) for attribute, label in table.coded if label in labels]
-    ):
+    if 1 < len(coded) <= TOGETHER and len(dict(coded)) == len(coded):
+        keys.append(tuple(coded))
+    keys += [(each,) for each in coded]
+    for key in sorted(dict.fromkeys(keys), key=len, reverse=True):
         ids = _ids_of(table, key, rows)
         if ids is None:
             continue
         sure = (len(key) == 1 or ids.all()) and not _is_rounded(table, key)
         told = {column for _, column in key} if sure else set()
-        if keys:
-            return np.sort(table.rows_of(key, ids)), told
-        space, names = table.book.space(tuple(a for a, _ in key)), dict(key)
-        if table.is_wanted(space, names):
+        if key not in table.found_by:
+            space, names = table.book.space(tuple(a for a, _ in key)), dict(key)
+            if not table.is_wanted(space, names):
+                wanted = np.zeros(space.size, bool)
+                wanted[ids] = True
+                return np.flatnonzero(wanted[table.ids(space, names)]), told
             if table.places(space, names, None) is None:
                 table.index(space, names)
-            return np.sort(table.rows_of(key, ids)), told
-        there = np.zeros(space.size, bool)
-        there[ids] = True
-        return np.flatnonzero(there[table.ids(space, names)]), told
+        return np.sort(table.rows_of(key, ids)), told
     return None, set()
 
 

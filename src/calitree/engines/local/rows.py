@@ -107,14 +107,10 @@ class Rows:
         return self._tries[key]
 
     @property
-    def placed(self) -> list[tuple[Key, Array]]:
-        """The attributes of whose ids each has one row at most, and where that is."""
-        return [(key, places) for key, places in self._places.items() if places is not None]
-
-    @property
     def found_by(self) -> list[Key]:
         """The attributes by whose ids rows can be looked up."""
-        return [*(key for key, _ in self.placed), *self._indexes]
+        unique = [key for key, places in self._places.items() if places is not None]
+        return [*unique, *self._indexes]
 
     def rows_of(self, key: Key, ids: Array) -> Array:
         """The rows that have one of these ids, by a look-up."""
