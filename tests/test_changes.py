@@ -6,9 +6,10 @@ The reference engine is compared with plain Python, and the local engine with th
 from __future__ import annotations
 
 import math
+import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -658,3 +659,29 @@ def test_the_schema_is_that_of_the_source(engine: Any) -> None:
     table = loaded(engine, [row(k=1)])
     assert engine.schema(table).equals(SCHEMA)
     assert engine.schema(engine.select(Input(table, NAMES), expression("k = 1"))).equals(SCHEMA)
+
+
+@pytest.mark.parametrize("chunks", [1, 3])
+def test_rows_are_found_by_several_keys_again_and_again(chunks: int) -> None:
+    """First by one key, then by an index of both; whatever the pieces the rows come in."""
+    rng = random.Random(0)
+    pairs = sorted({(rng.randrange(60), rng.randrange(20)) for _ in range(900)})
+    days = [date(2024, 1, 1) + timedelta(days) for days, _ in pairs]
+    table = pa.table(
+        {
+            "day": pa.array(days, pa.date32()),
+            "store": pa.array([store for _, store in pairs], pa.int32()),
+            "n": list(range(len(pairs))),
+        }
+    )
+    engine = LocalEngine()
+    relation = engine.load("visits", table)
+    names = {"day": "day", "store": "store"}
+    for attribute in names:  # so that their codes are there
+        contraction = Contraction((Input(relation, names),), (Output((0,), (), (attribute,), ()),))
+        engine.contract(contraction)
+    for start in range(0, 60, 10):
+        unknown = pa.table({"day": [date(1999, 1, 1)], "store": pa.array([5], pa.int32())})
+        chosen = [table.slice(start + i, 1).select(["day", "store"]) for i in range(chunks)]
+        found = engine.matching(relation, pa.concat_tables([*chosen, unknown]))
+        assert engine.arrow(found).column("n").to_pylist() == list(range(start, start + chunks))

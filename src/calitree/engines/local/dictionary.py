@@ -137,6 +137,7 @@ class Dictionary:
         few = len(column) <= FEW and len(known) <= QUICK
         if (
             whole
+            and isinstance(column, pa.Array)
             and not column.null_count
             and (few or self._lookup.is_for(len(column), len(known)))
         ):

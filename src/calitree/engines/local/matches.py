@@ -152,20 +152,23 @@ def _by_codes(table: Relation, rows: pa.Table) -> tuple[Array | None, set[str]]:
         keys.append(tuple(coded))
     keys += [(each,) for each in coded]
     for key in sorted(dict.fromkeys(keys), key=len, reverse=True):
-        ids = _ids_of(table, key, rows)
+        space, names = table.book.space(tuple(a for a, _ in key)), dict(key)
+        asked_again = key not in table.found_by and table.is_wanted(space, names)
+        # Their ids have to be known before others can be found among them.
+        if asked_again and table.places(space, names, None) is None:
+            table.index(space, names)
+        is_found = key in table.found_by
+        ids = _ids_of(table, key, rows) if is_found or len(key) == 1 else None
         if ids is None:
             continue
         sure = (len(key) == 1 or ids.all()) and not _is_rounded(table, key)
         told = {column for _, column in key} if sure else set()
-        if key not in table.found_by:
-            space, names = table.book.space(tuple(a for a, _ in key)), dict(key)
-            if not table.is_wanted(space, names):
-                wanted = np.zeros(space.size, bool)
-                wanted[ids] = True
-                return np.flatnonzero(wanted[table.ids(space, names)]), told
-            if table.places(space, names, None) is None:
-                table.index(space, names)
-        return np.sort(table.rows_of(key, ids)), told
+        if is_found:
+            return np.sort(table.rows_of(key, ids)), told
+        own = table.ids(space, names)
+        wanted = np.zeros(space.size, bool)
+        wanted[ids] = True
+        return np.flatnonzero(wanted[own]), told
     return None, set()
 
 
