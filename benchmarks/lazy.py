@@ -118,9 +118,16 @@ def options(parser: ArgumentParser) -> None:
         "--engine",
         choices=("local", "spark"),
         action="append",
-        help="spark is the hybrid engine; may be given twice (default: local)",
+        help="spark is the hybrid engine; may be given twice; local if not given",
     )
     parser.add_argument("--master", default="local[2]", help="where Spark runs")
+    parser.add_argument(
+        "--reads",
+        type=int,
+        nargs="+",
+        metavar="PERCENT",
+        help="shares of reads; all of the curve if not given",
+    )
 
 
 def run(given: Namespace, race: Race) -> None:
@@ -128,7 +135,7 @@ def run(given: Namespace, race: Race) -> None:
     files = store_channel(given.scale, given.data)
     rng = np.random.default_rng(given.seed)
     sales = pq.read_table(files[FACT])
-    workloads = [workload(share, sales, rng) for share in SHARES]
+    workloads = [workload(share, sales, rng) for share in given.reads or SHARES]
     rows = one_by_one(sales, UPDATES, rng)
     del sales
     duck = DuckDB(files)
