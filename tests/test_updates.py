@@ -778,6 +778,18 @@ CASES = [
         "Cannot parse 'family = =': something is missing at '='.",
     ),
     Case(
+        "nothing to do",
+        lambda w: w.update("items"),
+        UpdateError,
+        "items: say what to insert, delete or upsert.",
+    ),
+    Case(
+        "a key without rows to upsert",
+        lambda w: w.update("items", delete="item = 7", key="item"),
+        UpdateError,
+        "items: key says which rows to upsert, and there are none.",
+    ),
+    Case(
         "condition on a column that is not there",
         lambda w: w.update("items", delete="famly = 'MILK'"),
         UpdateError,

@@ -38,6 +38,10 @@ class Updating:
 
     def change(self, insert: Any, delete: Any, upsert: Any, key: Columns | None) -> Change:
         """What comes and what goes."""
+        if insert is None and delete is None and upsert is None:
+            raise UpdateError(f"{self.name}: say what to insert, delete or upsert.")
+        if key is not None and upsert is None:
+            raise UpdateError(f"{self.name}: key says which rows to upsert, and there are none.")
         came: list[Rows] = []
         went: list[Rows] = []
         if delete is not None:
