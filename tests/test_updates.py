@@ -143,7 +143,6 @@ def test_a_spark_frame_with_other_columns(spark: Any) -> None:
 
 
 def test_nothing_to_do_makes_no_version(wide: WideTable) -> None:
-    assert wide.update("sales") == 0
     assert wide.update("sales", insert=[]) == 0
     assert wide.update("sales", insert=SALES.slice(0, 0)) == 0
     assert wide.update("sales", delete="price > 1000") == 0
