@@ -114,17 +114,12 @@ class Linear:
 
     def how(self, engine: Engine) -> str:
         """In which way the largest part of it is computed."""
-        inputs = tuple(
-            replace(each, table=each.table.plus[0])
-            if isinstance(each.table, Signed) and each.table.plus
-            else each
-            for each in self.contraction.inputs
-        )
         if not self._signed:
             return engine.how(self.contraction)
         if self._terms:
             return engine.how(self._terms[0].contraction)
-        return engine.how(Contraction(inputs, self.contraction.outputs))
+        first = {at: (*each.plus, *each.minus)[0] for at, each in self._signed.items()}
+        return engine.how(self._contraction(first, self.contraction.outputs))
 
     def _together(self, engine: Engine, at: int, sums: Signed) -> Table:
         output = self.contraction.outputs[at]
