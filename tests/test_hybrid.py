@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import re
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 
 import calitree as ct
 from calitree.calibrated import WideTable
+from calitree.engines import Contraction, Input, Output
 from calitree.engines.hybrid import HybridEngine
 from calitree.engines.local import LocalEngine
 from calitree.engines.routes import Limits
@@ -347,3 +350,14 @@ def test_a_failing_task_is_explained(spark: Any, tmp_path: Path) -> None:
 
 def test_local_is_the_engine_inside() -> None:
     assert isinstance(ct.JoinGraph("hybrid").engine.local, LocalEngine)  # type: ignore[attr-defined]
+
+
+def test_a_contraction_goes_once_nobody_needs_it() -> None:
+    engine = HybridEngine()
+    table = engine.load("t", {"k": [1, 2]})
+    contraction = Contraction((Input(table, {"t.k": "k"}),), (Output((0,), (), ("t.k",), ()),))
+    assert engine.contract(contraction)[0].rows == 2 and engine.how(contraction)
+    left = weakref.ref(contraction)
+    del contraction
+    gc.collect()
+    assert left() is None

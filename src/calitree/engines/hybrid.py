@@ -73,7 +73,10 @@ class HybridEngine:
         self.tasks = Tasks(self.local, self.spark.jobs, collect)
         self._brought = WeakKeyDictionary[SparkTable, Relation | Message]()
         self._sent = WeakKeyDictionary[Relation | Message, SparkTable]()
-        self._routes = WeakKeyDictionary[Contraction, tuple[Contraction, Route]]()
+        self._routes = WeakKeyDictionary[Contraction, tuple[Contraction | None, Route]]()
+        """The way each contraction goes, and what it is with all that is small at home, if that is
+        another one: what holds its own key would never go.
+        """
         self._too_large = WeakKeyDictionary[Table, set[tuple[str, ...]]]()
         """By relation: what its messages are by that turned out too large to come home."""
 
@@ -109,7 +112,8 @@ class HybridEngine:
         large = sum(output.keep in self._too_large[scan.table] for output in near.outputs)
         if large and BY_SQL not in route.why:
             why = f"{route.why}; {large} of {len(made)} {BY_SQL}"
-            self._routes[contraction] = near, replace(route, why=why)
+            moved = None if near is contraction else near
+            self._routes[contraction] = moved, replace(route, why=why)
         return made
 
     def how(self, contraction: Contraction) -> str:
@@ -209,8 +213,10 @@ class HybridEngine:
             route = route_of(parts, len(contraction.outputs), columns, self.limits)
             if route.way is Way.SPLITS:
                 route = self._selected(near, route)
-            known = self._routes[contraction] = near, route
-        return known
+            self._routes[contraction] = near if moved else None, route
+            return near, route
+        moved_there, route = known
+        return moved_there or contraction, route
 
     def _selected(self, contraction: Contraction, route: Route) -> Route:
         """If filters leave so few row groups that they fit here, they need no Spark."""
