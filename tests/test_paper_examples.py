@@ -186,7 +186,9 @@ def test_figure_5_a_leaf_empty_bag_is_the_identity() -> None:
     """Figure 5(b): an empty bag D beside AD materialises COUNT by D, and changes no answer."""
     graph = chain_of_three()
     wide = graph.calibrate(tree=graph.hypertree(empty={"just_D": ["AD.D"]}))
-    assert wide.is_calibrated and len(wide._core.store.pinned) == 5, "nothing is sent by an empty leaf"
+    assert wide.is_calibrated and len(wide._core.store.pinned) == 5, (
+        "nothing is sent by an empty leaf"
+    )
     result = wide.query(group_by=["D"])
     assert result.plan.root == "just_D" and result.plan.computed == ()
     assert sorted(result.rows(), key=str) == [{"D": 1, "n": 5}, {"D": 2, "n": 1}]
