@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from calitree.query import Asked, Measures
-from calitree.result import Result
+from calitree.result import Result, Tabular, text_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from calitree.calibrated import WideTable
 
 
-class Difference:
+class Difference(Tabular):
     """The groups whose measures are not the same, each measure before and after.
 
     A measure `n` gives the columns `n_before` and `n_after`, and if it is a number `n_change`. A group
@@ -74,37 +74,10 @@ class Difference:
                 columns[f"{name}_change"] = _numbers(change, dtype)
         return pa.table(columns)
 
-    def arrow(self) -> pa.Table:
-        """As an Arrow table."""
-        return self._arrow
-
-    def pandas(self) -> Any:
-        """As a pandas DataFrame."""
-        return self._arrow.to_pandas()
-
-    def polars(self) -> Any:
-        """As a polars DataFrame."""
-        import polars
-
-        return polars.from_arrow(self._arrow)
-
-    def rows(self) -> list[dict[str, Any]]:
-        """As a list of dictionaries."""
-        rows: list[dict[str, Any]] = self._arrow.to_pylist()
-        return rows
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        return iter(self.rows())
-
     def __len__(self) -> int:
         return int(self._arrow.num_rows)
 
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self._arrow.__arrow_c_stream__(requested_schema)
-
     def __repr__(self) -> str:
-        from calitree.result import text_of
-
         return text_of(self._arrow.slice(0, 10).to_pylist(), self._arrow.column_names, len(self))
 
 

@@ -17,7 +17,40 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-class Result:
+class Tabular:
+    """What ends as an Arrow table, in whatever form it is wanted."""
+
+    @cached_property
+    def _arrow(self) -> pa.Table:
+        raise NotImplementedError
+
+    def arrow(self) -> pa.Table:
+        """As an Arrow table."""
+        return self._arrow
+
+    def pandas(self) -> Any:
+        """As a pandas DataFrame."""
+        return self._arrow.to_pandas()
+
+    def polars(self) -> Any:
+        """As a polars DataFrame."""
+        import polars
+
+        return polars.from_arrow(self._arrow)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """As a list of dictionaries."""
+        rows: list[dict[str, Any]] = self._arrow.to_pylist()
+        return rows
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.rows())
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._arrow.__arrow_c_stream__(requested_schema)
+
+
+class Result(Tabular):
     """Group-by columns as written, then the measures. Computed already; converted when asked."""
 
     def __init__(
@@ -56,20 +89,6 @@ class Result:
     def _arrow(self) -> pa.Table:
         return self._question.answer(self._engine.arrow(self._table))
 
-    def arrow(self) -> pa.Table:
-        """As an Arrow table."""
-        return self._arrow
-
-    def pandas(self) -> Any:
-        """As a pandas DataFrame."""
-        return self._arrow.to_pandas()
-
-    def polars(self) -> Any:
-        """As a polars DataFrame."""
-        import polars
-
-        return polars.from_arrow(self._arrow)
-
     def spark(self) -> Any:
         """As a Spark DataFrame; on Spark it is not brought to this process."""
         frame = self._frame()
@@ -94,19 +113,8 @@ class Result:
         frame = None if "_arrow" in self.__dict__ else self._frame()
         return self._arrow.slice(0, limit) if frame is None else frame.limit(limit).toArrow()
 
-    def rows(self) -> list[dict[str, Any]]:
-        """As a list of dictionaries."""
-        rows: list[dict[str, Any]] = self._arrow.to_pylist()
-        return rows
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        return iter(self.rows())
-
     def __len__(self) -> int:
         return 1 if not self.query.group_by else self._table.rows
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self._arrow.__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
         return self.text(10)
