@@ -7,7 +7,8 @@ tree exactly once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -170,17 +171,19 @@ class SparkStream:
         return bool(self.query.isActive)
 
     def wait(self, timeout: float | None = None) -> bool:
-        try:
+        with self._telling():
             ended = self.query.awaitTermination(timeout)
-        except Exception:
-            if self._error is not None:
-                raise self._error from None
-            raise
         return ended is None or bool(ended)
 
     def drain(self) -> None:
-        try:
+        with self._telling():
             self.query.processAllAvailable()
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Raise what went wrong with a batch, instead of what Spark says of it."""
+        try:
+            yield
         except Exception:
             if self._error is not None:
                 raise self._error from None
