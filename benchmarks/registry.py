@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from benchmarks import (
+    augment,
     chain,
+    cube,
     growth,
     latency,
     lazy,
@@ -15,6 +17,7 @@ from benchmarks import (
     triangle,
     triangle_updates,
     whatif,
+    why,
 )
 from benchmarks.frame import Benchmark
 
@@ -22,6 +25,6 @@ BENCHMARKS: dict[str, Benchmark] = {
     each.BENCHMARK.name: each.BENCHMARK
     for each in (
         *(star, latency, growth, triangle, spark_star, spark_growth, chain, tpcds),
-        *(whatif, lazy, stream, triangle_updates),
+        *(whatif, lazy, stream, triangle_updates, cube, why, augment),
     )
 }

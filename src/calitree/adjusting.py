@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from calitree.annotation import COUNT
-from calitree.engines import Contraction, Engine, Input, Table
+from calitree.engines import Contraction, Engine, Table
 from calitree.hypertree import Edge
 from calitree.message import Message, column_names
 from calitree.passing import Wiring
@@ -42,18 +42,12 @@ class Adjustment:
         if self.is_alone:
             plus, minus = self._absorbed(engine, change.plus), self._absorbed(engine, change.minus)
         else:
-            (found,) = Linear(self._with(change), (self.rows,)).sums(engine)
+            (found,) = Linear(self.contraction.having(self.at, change), (self.rows,)).sums(engine)
             plus, minus = list(found.plus), list(found.minus)
         return engine.add(output, [answer, *plus], minus, self.rows)
 
     def _absorbed(self, engine: Engine, parts: Sequence[Table]) -> list[Table]:
-        return [engine.contract(self._with(part))[0] for part in parts]
-
-    def _with(self, table: Table) -> Contraction:
-        """What is absorbed with this in place of the relation."""
-        inputs = list(self.contraction.inputs)
-        inputs[self.at] = Input(table, inputs[self.at].attributes)
-        return Contraction(tuple(inputs), self.contraction.outputs)
+        return [engine.contract(self.contraction.having(self.at, part))[0] for part in parts]
 
 
 def adjustment(

@@ -1,4 +1,4 @@
-"""What a query says to a bag: one class a row of the paper's Table 1, and λ, which is ours.
+"""What a query says to a bag: one class a row of the paper's Table 1, and λ and R⁺, which are ours.
 
 An annotation changes the messages sent from its bag and from every bag downstream, and no other.
 """
@@ -42,6 +42,16 @@ class Exclude:
 
 
 @dataclass(frozen=True)
+class Augment:
+    """R⁺: join relation R, which the tree did not have at first. On the bag R is mapped to."""
+
+    relation: str
+
+    def __str__(self) -> str:
+        return f"with {self.relation}"
+
+
+@dataclass(frozen=True)
 class Update:
     """R*_ver: read R at this version. On the bag R is mapped to."""
 
@@ -74,7 +84,7 @@ class Lift:
         return f"λ({', '.join(str(each) for each in self.expressions)})"
 
 
-Annotation = GroupBy | SumOut | Exclude | Update | Select | Lift
+Annotation = GroupBy | SumOut | Exclude | Augment | Update | Select | Lift
 
 
 @dataclass(frozen=True)

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from os import PathLike
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Literal
 
+from calitree.applications import Applications
 from calitree.engines import Engine
 from calitree.errors import ConflictError, QueryError, UpdateError
 from calitree.history import History
 from calitree.hypertree import Hypertree
 from calitree.manifest import Opened, Saves
-from calitree.moment import Core, Moment
+from calitree.moment import Core, Moment, new_behind
 from calitree.passing import Run
 from calitree.plan import Plan
 from calitree.planner import stored_edges
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from calitree.difference import Difference
+    from calitree.joingraph import On
     from calitree.stream import Stream
     from calitree.updates import Columns, Updating
     from calitree.verify import Verification
@@ -43,7 +46,7 @@ Mode = Literal["lazy", "eager", "recompute"]
 MODES: tuple[Mode, ...] = ("lazy", "eager", "recompute")
 
 
-class WideTable:
+class WideTable(Applications):
     """The join of all relations, never built, ready to be asked.
 
     Made by `JoinGraph.calibrate`. `query` answers, `plan` tells how it would, `verify` checks
@@ -284,7 +287,7 @@ class WideTable:
             if change:
                 old, version = self.schema.relations[name], new_version()
                 table = Updated(self.engine, name, old.table, old.version, change, version)
-                changed[name] = Relation(name, table, version)
+                changed[name] = replace(old, table=table, version=version)
         return self._advance(changed)
 
     def _advance(self, changed: Mapping[str, Relation]) -> int:
@@ -310,6 +313,28 @@ class WideTable:
         other._is_past = True
         return other
 
+    def _with(self, schema: Schema, tree: Hypertree) -> WideTable:
+        """One of its own on a tree that has a bag more. It begins with all messages of this one."""
+        other, core = self._copy(), self._core
+        other._core = replace(
+            core,
+            tree=tree,
+            store=core.store.branch(),
+            centers=dict(core.centers),
+            changes=core.changes and Changes(core.engine),
+            behind=new_behind(),
+            bound=core.bound and dict(core.bound),
+            streams={},
+        )
+        other._lock = RLock()
+        other._types = {}
+        other._now = Moment(other._core, 0, schema)
+        other._history = History(other._now)
+        other._origin, other._is_past = None, False
+        other.saved, other.calibration = Saves(), None
+        other._now.pivot  # noqa: B018 - tells what is wrong with the pivot
+        return other
+
     def _copy(self) -> WideTable:
         """One that shares everything, as `copy` would make it, but in a tenth of the time."""
         other = object.__new__(type(self))
@@ -330,6 +355,45 @@ class WideTable:
 
         asked = Asked(group_by, where, measures, relations)
         return Difference(self.at(before), self.at(after), asked)
+
+    # -- adding ----------------------------------------------------------------------------------
+
+    def augment(self, table: Any, on: On | None = None, name: str | None = None) -> WideTable:
+        """A wide table with one more relation, which reuses every message of this one.
+
+        `table` is what `JoinGraph.add_relation` takes. `on` is a column, a list of columns, or
+        `{column here: column of the table}`; they may be of several relations. Without it, columns
+        join that are named as those which relations here join on. A bare name that this table knows
+        goes on to mean what it does here.
+
+        Nothing is computed yet: a query passes what it needs, which is one message where the new
+        relation is asked for, and `refresh` passes the rest. Later updates of this table are not seen
+        by the new one.
+
+        >>> from calitree import JoinGraph
+        >>> g = JoinGraph(engine="reference")
+        >>> g.add_relation("sales", {"store": [1, 1, 2], "price": [10, 20, 5]})
+        >>> g.add_relation("stores", {"id": [1, 2], "city": ["Quito", "Cuenca"]})
+        >>> g.add_join("sales", "stores", on={"store": "id"})
+        >>> wide = g.calibrate({"revenue": "sum(price)"})
+        >>> cities = {"city": ["Quito", "Cuenca"], "altitude": [2850, 2560]}
+        >>> high = wide.augment(cities, on="city", name="cities")
+        >>> high.query(where="altitude > 2600").rows()
+        [{'revenue': 30}]
+        """
+        from calitree.augmenting import augmented, joinable
+
+        return augmented(self, joinable(self, table, on, name))
+
+    def keyed(self, columns: Sequence[str]) -> WideTable:
+        """A wide table with an empty bag for these columns, which may be of several relations.
+
+        Relations that are added on them later stand beside it, and share the message that arrives
+        there.
+        """
+        from calitree.augmenting import keyed
+
+        return keyed(self, columns)
 
     # -- supposing -------------------------------------------------------------------------------
 
@@ -449,9 +513,11 @@ class WideTable:
 
     @property
     def is_calibrated(self) -> bool:
-        """Whether the pivot's messages are all there and up to date, in both directions."""
-        pivot = self._now.pivot
-        return pivot.edges <= stored_edges(pivot, self._core.store).keys()
+        """Whether the messages of the pivot, and of those of cubes, are all there and up to date, in
+        both directions.
+        """
+        store = self._core.store
+        return all(p.edges <= stored_edges(p, store).keys() for p in self._now.pivots)
 
     def save(self, path: str | PathLike[str] | None = None, copy_below: int = 64 << 20) -> int:
         """Save to a directory, or to the next version of one, and tell the version's number. Without

@@ -1,7 +1,8 @@
 """Estimated work of messages, in rows: enough to tell a fact table from a dimension, no more.
 
 Known sizes (relations, stored messages) are used where there are any. An attribute has at most as
-many values as the smallest relation that has it.
+many values as the smallest relation that has it; how many a separator has, the pivot's message over it
+tells.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ cannot.
 
 class Cost:
     """Estimates for one placement. `stored` tells which messages are at hand, `keeps` whether new
-    ones are kept, `refreshing` what those that are stale still cost.
+    ones are kept, `refreshing` what those that are stale still cost, `values` how many combinations
+    of values some attributes have.
     """
 
     def __init__(
@@ -32,12 +34,14 @@ class Cost:
         stored: Mapping[Edge, Message],
         keeps: bool = True,
         refreshing: Mapping[Edge, float] | None = None,
+        values: Mapping[frozenset[str], int] | None = None,
     ) -> None:
         self.absorbing = ABSORBING if keeps else 1.0
         self.schema = schema
         self.placement = placement
         self.tree = placement.tree
         self.stored = stored
+        self.values = values or {}
         self._distinct: dict[str, float] = {}
         self._fanout: dict[Edge, float] = {}
         self._rows: dict[Edge, float] = {}
@@ -50,7 +54,8 @@ class Cost:
                 for relation in self.schema.attributes[attribute].relations
                 if relation in self.placement.query.relations
             ]
-            self._distinct[attribute] = max(1, min(rows, default=1))
+            known = self.values.get(frozenset((attribute,)))
+            self._distinct[attribute] = max(1, min(rows, default=1) if known is None else known)
         return self._distinct[attribute]
 
     def rows(self, source: str, target: str) -> float:
@@ -84,7 +89,8 @@ class Cost:
         edge = (source, target)
         if edge not in self._fanout:
             if self.placement.carried(source, target):
-                keys = prod(map(self.distinct, self.tree.separator(source, target)))
+                separator = self.tree.separator(source, target)
+                keys = self.values.get(separator) or prod(map(self.distinct, separator))
                 self._fanout[edge] = max(1.0, self.rows(source, target) / keys)
             else:
                 self._fanout[edge] = 1.0

@@ -19,11 +19,15 @@ Edge = tuple[str, str]
 
 @dataclass(frozen=True)
 class Bag:
-    """A vertex of the tree: its attributes, and the relations mapped to it (X⁻¹)."""
+    """A vertex of the tree: its attributes, and the relations mapped to it (X⁻¹).
+
+    `extra` are those of its attributes that it got later, for a relation that was added.
+    """
 
     name: str
     attributes: frozenset[str]
     relations: tuple[str, ...] = ()
+    extra: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,9 @@ class Hypertree:
     edges: tuple[Edge, ...]
     relations: Mapping[str, frozenset[str]] = field(hash=False)
     rows: Callable[[str], int] | None = field(default=None, compare=False, repr=False)
-    """How many rows a relation has, if that is known. It is asked only for widths."""
+    """How many rows a relation has, if that is known."""
+    added: frozenset[str] = frozenset()
+    """The relations that were added to a tree which had messages already."""
 
     def __post_init__(self) -> None:
         self._check_tree()
@@ -195,6 +201,13 @@ class Hypertree:
     def separator(self, a: str, b: str) -> frozenset[str]:
         return self.bag(a).attributes & self.bag(b).attributes
 
+    def extra(self, a: str, b: str) -> frozenset[str]:
+        """What is in the separator only because the bags were extended. In a message it is like γ."""
+        one, other = self.bag(a), self.bag(b)
+        if not (one.extra or other.extra):
+            return frozenset()
+        return (one.attributes & other.attributes) & (one.extra | other.extra)
+
     def home(self, relation: str) -> str:
         """X(R): the bag that a relation is mapped to."""
         return self._homes[relation]
@@ -237,7 +250,9 @@ class Hypertree:
         moved = [n for n in self.neighbours(host) if self.separator(n, host) <= wanted]
         kept = [e for e in self.edges if not (host in e and (set(e) - {host}) <= set(moved))]
         edges = (*kept, (host, name), *((name, other) for other in moved))
-        return Hypertree((*self.bags, Bag(name, wanted)), edges, self.relations, self.rows)
+        return Hypertree(
+            (*self.bags, Bag(name, wanted)), edges, self.relations, self.rows, self.added
+        )
 
     def __str__(self) -> str:
         lines = []

@@ -40,17 +40,7 @@ class JoinGraph:
     def add_relation(self, name: str, source: Any) -> None:
         """Add a table: an Arrow table, a pandas or polars frame, a Parquet or CSV path or glob, and
         on Spark also a DataFrame or the name of a table."""
-        if not isinstance(name, str) or not name:
-            raise SchemaError(f"A relation needs a name, got {name!r}.")
-        if "." in name:
-            raise SchemaError(
-                f"A relation's name has no dot in it: {name!r}; columns are relation.column."
-            )
-        clash = [other for other in self._relations if other.lower() == name.lower()]
-        if clash:
-            raise SchemaError(
-                f"There is a relation {clash[0]!r} already. To use one table twice, add it under two names."
-            )
+        checked_name(name, self._relations)
         table = self.engine.load(name, source)
         self._relations[name] = Relation(name, table)
         for column in table.kinds:
@@ -83,13 +73,7 @@ class JoinGraph:
                 f"{left} cannot join itself; add its table a second time under another name."
             )
         pairs = tuple((self._column(a, x), self._column(b, y)) for x, y in _pairs(left, right, on))
-        for x, y in pairs:
-            if not a.columns[x].meets(b.columns[y]) or Kind.OTHER in (a.columns[x], b.columns[y]):
-                raise SchemaError(
-                    f"Cannot join {a.name}.{x} ({a.columns[x].phrase}) with {b.name}.{y} "
-                    f"({b.columns[y].phrase}). Cast one of them in the source first."
-                )
-        self._unite(Join(a.name, b.name, pairs))
+        self._unite(checked_join(a, b, Join(a.name, b.name, pairs)))
 
     def _unite(self, join: Join) -> None:
         parent = dict(self._parent)
@@ -133,7 +117,7 @@ class JoinGraph:
         for members in classes.values():
             kinds = {self._relations[r].columns[c] for r, c in members}
             name = ".".join(members[0])
-            attributes[name] = Attribute(name, tuple(members), _joint_kind(kinds))
+            attributes[name] = Attribute(name, tuple(members), joint_kind(kinds))
         return Schema(dict(self._relations), tuple(self._joins), attributes)
 
     def hypertree(
@@ -244,7 +228,36 @@ def _pairs(left: str, right: str, on: On | None) -> list[tuple[str, str]]:
     return pairs
 
 
-def _joint_kind(kinds: set[Kind]) -> Kind:
+def checked_name(name: object, taken: Iterable[str]) -> str:
+    """A name for a relation, if it can be one."""
+    if not isinstance(name, str) or not name:
+        raise SchemaError(f"A relation needs a name, got {name!r}.")
+    if "." in name:
+        raise SchemaError(
+            f"A relation's name has no dot in it: {name!r}; columns are relation.column."
+        )
+    clash = [other for other in taken if other.lower() == name.lower()]
+    if clash:
+        raise SchemaError(
+            f"There is a relation {clash[0]!r} already. To use one table twice, add it under two names."
+        )
+    return name
+
+
+def checked_join(left: Relation, right: Relation, join: Join) -> Join:
+    """A join of two relations, if values of its columns can be equal."""
+    for x, y in join.pairs:
+        a, b = left.columns[x], right.columns[y]
+        if not a.meets(b) or Kind.OTHER in (a, b):
+            raise SchemaError(
+                f"Cannot join {left.name}.{x} ({a.phrase}) with {right.name}.{y} ({b.phrase}). "
+                "Cast one of them in the source first."
+            )
+    return join
+
+
+def joint_kind(kinds: set[Kind]) -> Kind:
+    """The kind of an attribute whose columns have these."""
     known = kinds - {Kind.NULL}
     if len(known) <= 1:
         return known.pop() if known else Kind.NULL

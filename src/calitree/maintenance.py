@@ -315,7 +315,7 @@ class Maintenance:
         for name, version in past.items():
             then = table_at(self.engine, version, self.schema.relations[name])
             assert then is not None
-            changed[name] = Relation(name, then, version)
+            changed[name] = replace(self.schema.relations[name], table=then, version=version)
         return self.schema.having(changed)
 
 

@@ -36,9 +36,9 @@ from calitree.storage import shown
 from calitree.store import Restore
 from calitree.types import Kind
 
-FORMAT = 2
-READS = (1, 2)
-"""In format 1 relations did not change."""
+FORMAT = 3
+READS = (1, 2, 3)
+"""In format 1 relations did not change, and up to format 2 none was added to a tree with messages."""
 MANIFESTS, MESSAGES, RELATIONS = "manifests", "messages", "relations"
 
 Json = dict[str, Any]

@@ -19,7 +19,7 @@ from dataclasses import astuple, dataclass
 from functools import cached_property
 from typing import Any
 
-from calitree.annotation import Aggregate, Annotation, Exclude, Lift, Select, Update
+from calitree.annotation import Aggregate, Annotation, Augment, Exclude, Lift, Select, Update
 from calitree.engines import Table
 from calitree.saved_tables import SavedMessage
 
@@ -28,7 +28,7 @@ from calitree.saved_tables import SavedMessage
 class MessageKey:
     """What the rows of the message source → target depend on.
 
-    `behind` holds the γ, σ, R̄ and R* in effect behind the edge. γ_A is left out where A is in the
+    `behind` holds the γ, σ, R̄, R⁺ and R* in effect behind the edge. γ_A is left out where A is in the
     separator: there it is kept in any case.
     """
 
@@ -53,6 +53,11 @@ class MessageKey:
     def excluded(self) -> frozenset[str]:
         """The relations behind that are left out."""
         return frozenset(each.relation for each in self.behind if isinstance(each, Exclude))
+
+    @cached_property
+    def added(self) -> frozenset[str]:
+        """The relations behind that the tree did not have at first."""
+        return frozenset(each.relation for each in self.behind if isinstance(each, Augment))
 
     @cached_property
     def timeless(self) -> MessageKey:
@@ -86,7 +91,7 @@ def _annotation(each: Annotation) -> str:
     match each:
         case Update():
             parts = (each.relation, each.version)
-        case Exclude():
+        case Exclude() | Augment():
             parts = (each.relation,)
         case Select():
             parts = (each.predicate.sql,)
@@ -100,6 +105,7 @@ def _annotation(each: Annotation) -> str:
 
 _UPDATE = '["Update",'
 _EXCLUDE = '["Exclude",'
+_AUGMENT = '["Augment",'
 
 
 def _text(parts: list[Any]) -> str:
@@ -188,11 +194,19 @@ class Shelved:
         updates = [json.loads(each) for each in self._parts[1] if each.startswith(_UPDATE)]
         return {name: version for _, name, version in updates}
 
-    @cached_property
+    @property
     def excluded(self) -> frozenset[str]:
         """The relations behind that are left out."""
+        return self._named(_EXCLUDE)
+
+    @property
+    def added(self) -> frozenset[str]:
+        """The relations behind that the tree did not have at first."""
+        return self._named(_AUGMENT)
+
+    def _named(self, annotation: str) -> frozenset[str]:
         _, behind = self._parts
-        return frozenset(json.loads(each)[1] for each in behind if each.startswith(_EXCLUDE))
+        return frozenset(json.loads(each)[1] for each in behind if each.startswith(annotation))
 
 
 def column_names(aggregates: Iterable[Aggregate]) -> dict[Aggregate, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -24,10 +24,17 @@ from calitree.maintenance import Maintenance
 from calitree.measures import Measure, measure_of
 from calitree.message import Message, MessageKey
 from calitree.nodes import cast, kind_of, not_null, number, when
-from calitree.passing import Run, Wiring
+from calitree.pivots import Calibration, Messages, serving
 from calitree.placement import Behind, Placement, behind_of
 from calitree.plan import Measured, Plan
-from calitree.planner import Planned, at_hand, plan_calibration, plan_query, stored_edges
+from calitree.planner import (
+    Planned,
+    at_hand,
+    plan_calibration,
+    plan_query,
+    stored_edges,
+    with_bindings,
+)
 from calitree.prepared import Prepared, prepare
 from calitree.progress import Progress, progress_bar
 from calitree.query import Asked, MeasureLike, Query, query_of
@@ -46,6 +53,10 @@ LARGEST_ANSWER = 1 << 20
 """Bytes of an answer of the pivot that is remembered."""
 
 
+def new_behind() -> Lately[Behind]:
+    return Lately[Behind](REMEMBERED)
+
+
 @dataclass(eq=False)
 class Core:
     """What all versions of a tree share."""
@@ -60,11 +71,15 @@ class Core:
     """What has changed between versions; None if messages are computed anew rather than refreshed."""
     missing: frozenset[str] = frozenset()
     """Relations whose rows turned out not to be where they were."""
-    behind: Lately[Behind] = field(default_factory=lambda: Lately[Behind](REMEMBERED))
+    behind: Lately[Behind] = field(default_factory=new_behind)
     bound: dict[object, str] | None = None
     """Where the pivot's filters stand, whatever the version."""
     streams: dict[str, int] = field(default_factory=dict)
     """For each stream, the last batch that is in the tree."""
+    values: dict[frozenset[str], int] = field(default_factory=dict)
+    """How many combinations of values separators had when the tree was last calibrated."""
+    further: tuple[Asked, ...] = ()
+    """More pivots, those of cubes: their messages are kept and refreshed as the first one's are."""
 
     @cached_property
     def pivot_key(self) -> object:
@@ -141,6 +156,15 @@ class Moment:
             (query.relations, query.aggregates), lambda: behind_of(self.core.tree, query)
         )
         return Placement(self.core.tree, query, self.versions, behind)
+
+    @property
+    def pivots(self) -> list[Placement]:
+        """The pivot, and those of its cubes."""
+        return [self.pivot, *map(self.further, self.core.further)]
+
+    def further(self, asked: Asked) -> Placement:
+        """One more pivot; its filters stand where the first one's do."""
+        return with_bindings(self.placement(self.question(asked).query), self.pivot)
 
     @cached_property
     def pivot(self) -> Placement:
@@ -265,7 +289,11 @@ class Moment:
         core = self.core
         placement = self.placement(question.query)
         schema = within_reach(self.schema, core.missing)
-        return plan_query(schema, placement, self.pivot, core.store, core.changes)
+        # What is worth keeping beside a cube is in the cube.
+        keeps = not core.further
+        return plan_query(
+            schema, placement, self.pivot, core.store, core.changes, keeps, core.values
+        )
 
     def _prepare(self, question: Question, main: bool) -> Prepared:
         planned = self._planned(question)
@@ -305,26 +333,47 @@ class Moment:
         return run
 
     def refresh(self, progress: Progress | bool | None, main: bool = True) -> Plan:
-        """Pass every message of the pivot that is not there yet, upward and downward (Algorithm 1);
+        """Pass every message of the pivots that is not there yet, upward and downward (Algorithm 1);
         those that are stale take what has changed.
         """
-        core, pivot = self.core, self.pivot
-        stored, stale = at_hand(self.schema, pivot, core.store, core.changes)
+        store = self.core.store
+        plan, messages = self.calibrate(self.pivots, progress, main)
+        for message in (each for alike in messages.values() for each in alike):
+            store.pin(message) if main else store.keep(message)
+        return plan
+
+    def calibrate(
+        self, pivots: Sequence[Placement], progress: Progress | bool | None, main: bool = True
+    ) -> tuple[Plan, Messages]:
+        """All messages of some pivots, for the caller to keep, and how they were come by."""
+        core = self.core
+        known: dict[MessageKey, list[Message]] = {}
         measured: dict[MessageKey | None, Measured] = {}
-        if stale:
-            run = self._refreshed(pivot, stored, stale, list(stale), main)
-            stored, measured = {**stored, **run.found}, run.measured
-        refreshed = tuple(pivot.keys[edge] for edge in stale)
-        plan = plan_calibration(self.schema, pivot, stored, refreshed)
-        passed = Run(core.engine)
+        refreshed: dict[MessageKey, None] = {}
+        for pivot in pivots:
+            stored, stale = at_hand(self.schema, pivot, core.store, core.changes)
+            if stale:
+                run = self._refreshed(pivot, stored, stale, list(stale), main)
+                stored, measured = {**stored, **run.found}, {**measured, **run.measured}
+                refreshed |= dict.fromkeys(pivot.keys[edge] for edge in stale)
+            for message in stored.values():
+                alike = known.setdefault(message.key, [])
+                if message not in alike:
+                    alike.append(message)
+        plan = plan_calibration(self.schema, pivots, known, tuple(refreshed))
+        passing = Calibration(core.engine, self.schema, pivots, known, plan)
         total = len(plan.computed)
         if plan.steps:
             with progress_bar(progress) as listener:
-                for call in Wiring(self.schema, pivot, stored, plan).sends():
-                    bag, what = call.sends[0].key.source, ", ".join(str(s.key) for s in call.sends)
-                    rows, _ = self.rows_at(bag)
-                    passed.send(call, listener.begin(len(passed.found), total, bag, what, rows))
+                for step in passing.batches():
+                    rows, _ = self.rows_at(step.bag)
+                    done = len(passing.found)
+                    passing.send(step, listener.begin(done, total, step.bag, str(step), rows))
                 listener.end(total)
-        for message in passed.found.values():
-            core.store.pin(message) if main else core.store.keep(message)
-        return plan.after({**measured, **passed.measured})
+        core.values = {
+            core.tree.separator(*edge): found.table.rows
+            for edge in self.pivot.edges
+            if not self.pivot.carried(*edge)
+            and (found := serving(passing.messages, self.pivot, edge)) is not None
+        }
+        return plan.after({**measured, **passing.measured}), passing.messages

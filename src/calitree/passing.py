@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import cast
 
@@ -59,7 +59,7 @@ class Call:
         self.sends = sends
         self.outputs = outputs
         self.rows = rows
-        self._inputs = inputs
+        self.inputs = inputs
         ready = tuple(each for each in inputs if isinstance(each, Input))
         whole = len(ready) == len(inputs)
         self._ready = Linear(Contraction(ready, outputs), rows) if whole else None
@@ -70,7 +70,7 @@ class Call:
             return self._ready
         inputs = tuple(
             each if isinstance(each, Input) else Input(found[each.edge].table, each.attributes)
-            for each in self._inputs
+            for each in self.inputs
         )
         return Linear(Contraction(inputs, self.outputs), self.rows)
 
@@ -78,9 +78,34 @@ class Call:
         """In which way the engine would compute it, as far as that is known yet."""
         if self._ready is not None:
             return self._ready.how(engine)
-        ready = tuple(takewhile(lambda each: isinstance(each, Input), self._inputs))
+        ready = tuple(takewhile(lambda each: isinstance(each, Input), self.inputs))
         known = Contraction(cast(tuple[Input, ...], ready), self.outputs)
         return Linear(known, self.rows).how(engine)
+
+
+def together(calls: Sequence[Call]) -> Call:
+    """Calls of one bag as one, in which each input takes part once."""
+    inputs: dict[object, tuple[int, Input | Awaited]] = {}
+    outputs: list[Output] = []
+    for call in calls:
+        place = []
+        for each in call.inputs:
+            what = id(each.table) if isinstance(each, Input) else each.edge
+            known = (what, *each.attributes.items())
+            place.append(inputs.setdefault(known, (len(inputs), each))[0])
+        outputs += [_moved(output, place) for output in call.outputs]
+    sends = tuple(send for call in calls for send in call.sends)
+    rows = tuple(name for call in calls for name in call.rows)
+    return Call(sends, tuple(each for _, each in inputs.values()), tuple(outputs), rows)
+
+
+def _moved(output: Output, place: Sequence[int]) -> Output:
+    """The same output when its inputs stand in other places."""
+    columns = tuple(
+        replace(column, factors=tuple(replace(f, input=place[f.input]) for f in column.factors))
+        for column in output.columns
+    )
+    return replace(output, inputs=tuple(place[i] for i in output.inputs), columns=columns)
 
 
 class Run:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from calitree.annotation import Aggregate, Annotation, Exclude, GroupBy, Select, Update
+from calitree.annotation import Aggregate, Annotation, Augment, Exclude, GroupBy, Select, Update
 from calitree.expressions import Expression
 from calitree.hypertree import Edge, Hypertree
 from calitree.message import MessageKey
@@ -144,14 +144,20 @@ class Placement:
 
     @cached_property
     def _effects(self) -> tuple[tuple[Annotation, frozenset[str]], ...]:
-        """R̄ and R*, and the bags that must be behind an edge for them to be in effect there."""
-        changes: list[Exclude | Update] = [Exclude(r) for r in self.excluded]
+        """R̄, R⁺ and R*, and the bags that must be behind an edge for them to be in effect there.
+
+        Of a relation that was added, absence needs no annotation: so it was at first.
+        """
+        added = self.tree.added
+        changes: list[Exclude | Augment | Update] = [Exclude(r) for r in self.excluded - added]
+        changes += [Augment(r) for r in added - self.excluded]
         changes += [Update(r, v) for r, v in self.versions.items() if v and r not in self.excluded]
         return tuple((each, frozenset((self.tree.home(each.relation),))) for each in changes)
 
     def key(self, source: str, target: str) -> MessageKey:
         """The key of the message source → target under this placement."""
-        behind: set[Annotation] = {GroupBy(a) for a in self.carried(source, target)}
+        extra = self.tree.extra(source, target) & self.behind.supplied[source, target]
+        behind: set[Annotation] = {GroupBy(a) for a in self.carried(source, target) | extra}
         behind |= {Select(p) for p in self.selected(source, target)}
         if self._effects:
             bags = self.tree.behind(source, target)

@@ -37,6 +37,11 @@ class Step:
     bag: str
     sends: tuple[Send, ...]
 
+    def __str__(self) -> str:
+        edges = dict.fromkeys(str(send.key) for send in self.sends)
+        several = f" ({len(self.sends)} messages)" if len(self.sends) > len(edges) else ""
+        return f"{', '.join(edges)}{several}"
+
 
 @dataclass(frozen=True)
 class Absorb:

@@ -8,11 +8,20 @@ because our keys do not keep it any further.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from calitree.annotation import Aggregate, Annotation, Exclude, GroupBy, Lift, Select, SumOut
+from calitree.annotation import (
+    Aggregate,
+    Annotation,
+    Augment,
+    Exclude,
+    GroupBy,
+    Lift,
+    Select,
+    SumOut,
+)
 from calitree.cost import Cost
 from calitree.hypertree import Edge, Hypertree
 from calitree.message import Message, MessageKey
@@ -43,13 +52,18 @@ def plan_query(
     pivot: Placement,
     store: Store,
     changes: Changes | None = None,
+    keeps: bool = True,
+    values: Mapping[frozenset[str], int] | None = None,
 ) -> Planned:
-    """How to answer a query. Given what has changed, stale messages are refreshed."""
-    placement = _with_bindings(placement, pivot)
+    """How to answer a query. Given what has changed, stale messages are refreshed. `keeps` tells
+    whether it is of use to leave messages for later queries, `values` how many some attributes have.
+    """
+    placement = with_bindings(placement, pivot)
     stored, stale = at_hand(schema, placement, store, changes)
     work = {edge: each.work for edge, each in stale.items()}
     near = {**stored, **{edge: each.message for edge, each in stale.items()}}
-    root = cheapest_root(Cost(schema, placement, near, store.memory_limit > 0, work))
+    keeps = keeps and store.memory_limit > 0
+    root = cheapest_root(Cost(schema, placement, near, keeps, work, values))
     upward = placement.tree.upward(root)
     onward = dict(upward)
     missing = missing_edges(placement, onward, near)
@@ -87,23 +101,37 @@ def at_hand(
 
 def plan_calibration(
     schema: Schema,
-    placement: Placement,
-    stored: Mapping[Edge, Message],
+    placements: Sequence[Placement],
+    stored: Mapping[MessageKey, Sequence[Message]],
     refreshed: tuple[MessageKey, ...] = (),
 ) -> Plan:
     """Algorithm 1: upward to a root, then downward; the messages a bag sends downward in one step.
 
     The root is the largest bag, which then sends all its messages in a single step. Some of those
-    stored have been `refreshed` for it.
+    stored have been `refreshed` for it. Of several pivots, most messages are the same: each is sent
+    once, with all others that its bag sends at that time. If they have other measures, one may need
+    columns that another's message does not have, and then both are sent.
     """
-    tree = placement.tree
+    pivot = placements[0]
+    tree = pivot.tree
 
     def size(bag: str) -> int:
         here = (schema.relations[r].table.rows for r in tree.bag(bag).relations)
         return max((rows for rows in here), default=0)
 
     root = max((bag.name for bag in tree.bags), key=size)
-    missing = placement.edges - stored.keys()
+    missing: dict[Edge, list[Placement]] = {edge: [] for edge in tree.directed}
+    at_hand: dict[MessageKey, None] = {}
+    for placement in placements:
+        for edge in (each for each in tree.directed if each in placement.edges):
+            key, columns = placement.keys[edge], placement.columns[edge]
+            if any(message.carries(columns) for message in stored.get(key, ())):
+                at_hand[key] = None
+            elif not any(
+                each.keys[edge] == key and set(columns) <= set(each.columns[edge])
+                for each in missing[edge]
+            ):
+                missing[edge].append(placement)
     upward = tree.upward(root)
     waves = [(u, [v]) for u, v in upward]
     order = [root, *(u for u, _ in reversed(upward))]
@@ -111,12 +139,15 @@ def plan_calibration(
     waves += [(u, [v for v in tree.neighbours(u) if v != parent.get(u)]) for u in order]
     steps = []
     for bag, targets in waves:
-        sends = tuple(send_of(placement, placement, bag, v) for v in targets if (bag, v) in missing)
+        sends = tuple(
+            send_of(placement, placement, bag, v)
+            for v in targets
+            for placement in missing[bag, v]
+        )
         if sends:
             steps.append(Step(bag, sends))
-    here = (placement.keys[e] for e in tree.directed if e in placement.edges - missing)
-    reused = tuple(key for key in here if key not in refreshed)
-    where = placed(placement, placement, root)
+    reused = tuple(key for key in at_hand if key not in refreshed)
+    where = placed(pivot, pivot, root)
     return Plan(root, tuple(steps), reused, None, where, refreshed)
 
 
@@ -205,13 +236,14 @@ def placed(placement: Placement, pivot: Placement, root: str) -> tuple[tuple[Ann
     onward = dict(tree.upward(root))
     for bag in (bag.name for bag in tree.bags):
         result += [(Select(p), bag) for p in placement.where(bag, onward.get(bag))]
-    result += [(Exclude(r), tree.home(r)) for r in sorted(placement.excluded)]
+    result += [(Exclude(r), tree.home(r)) for r in sorted(placement.excluded - tree.added)]
+    result += [(Augment(r), tree.home(r)) for r in sorted(tree.added - placement.excluded)]
     lifts = {lift for aggregate in query.aggregates for lift in aggregate.lifts}
     result += [(lift, tree.home(lift.relation)) for lift in sorted(lifts, key=str)]
     return tuple(result)
 
 
-def _with_bindings(placement: Placement, pivot: Placement) -> Placement:
+def with_bindings(placement: Placement, pivot: Placement) -> Placement:
     """A σ that the pivot has too stands where the pivot put it, so that its messages are found."""
     for predicate, bag in pivot.bound.items():
         if predicate in placement.query.where and placement.can_bind(predicate, bag):

@@ -63,17 +63,30 @@ class Question:
     def _compiled(self) -> list[Compute]:
         return [_compute(formula) for formula in self.formulas.values()]
 
+    @cached_property
+    def _measures(self) -> dict[str, Compute]:
+        return {name: _compute(self._formulas[name]) for name, _ in self.query.measures}
+
     def answer(self, absorbed: pa.Table) -> pa.Table:
         """The columns asked for."""
         import pyarrow as pa
 
-        computed = self._compiled
         if absorbed.num_rows == 0 and not self.query.group_by:
-            absorbed = self._nothing(absorbed)
-            computed = [_compute(formula) for formula in self._formulas.values()]
-        columns = dict(zip(absorbed.column_names, absorbed.columns, strict=True))
-        arrays = [compute(columns, absorbed.num_rows) for compute in computed]
+            nothing = self._nothing(absorbed)
+            return pa.table(self.measured(_by_name(nothing), nothing.num_rows))
+        arrays = [compute(_by_name(absorbed), absorbed.num_rows) for compute in self._compiled]
         return pa.Table.from_arrays(arrays, names=self.columns)
+
+    def keys(self, absorbed: pa.Table) -> dict[str, Any]:
+        """The group-by columns as written."""
+        columns = _by_name(absorbed)
+        names = [text for text, _ in self.query.group_by]
+        computed = zip(names, self._compiled, strict=False)
+        return {name: compute(columns, absorbed.num_rows) for name, compute in computed}
+
+    def measured(self, absorbed: dict[str, Any], length: int) -> dict[str, Any]:
+        """The measures, of groups that may also have no rows."""
+        return {name: compute(absorbed, length) for name, compute in self._measures.items()}
 
     def _nothing(self, absorbed: pa.Table) -> pa.Table:
         """A total over no rows is still one row: zero of each semiring, from which COUNT makes 0,
@@ -88,6 +101,10 @@ class Question:
                 dtype = absorbed.schema.field(part).type
                 zeros[part] = pa.array([zero], None if pa.types.is_null(dtype) else dtype)
         return pa.table(zeros)
+
+
+def _by_name(table: pa.Table) -> dict[str, Any]:
+    return dict(zip(table.column_names, table.columns, strict=True))
 
 
 def _compute(formula: exp.Expr) -> Compute:

@@ -15,8 +15,10 @@ from calitree.directory import Directory, SavedError
 from calitree.engines import Engine, Table
 from calitree.errors import ConflictError
 from calitree.hypertree import Hypertree
-from calitree.manifest import Manifest, Place, Version, newest, read
+from calitree.manifest import Json, Manifest, Place, Version, newest, read
 from calitree.message import MessageKey, Shelved
+from calitree.moment import Core
+from calitree.query import Asked
 from calitree.saved_tables import SavedChange, SavedRelation, SavedRows, Saver
 from calitree.schema import Relation
 from calitree.versions import Change, Updated
@@ -94,8 +96,16 @@ def _take(wide: WideTable, place: Place, theirs: Manifest, taken: list[SavedRela
         core.centers.setdefault((relation, sql), value)
     for stream, batch in theirs.tree.get("streams", {}).items():
         core.streams[stream] = max(batch, core.streams.get(stream, batch))
+    add_further(core, theirs.tree)
     core.missing -= changed.keys()
     wide._advance(changed)
+
+
+def add_further(core: Core, tree: Json) -> None:
+    """The pivots of cubes that a saved tree has are this tree's too."""
+    saved = (Asked(tuple(group_by), where) for group_by, where in tree.get("further", ()))
+    known = {each.key for each in core.further}
+    core.further += tuple(each for each in saved if each.key not in known)
 
 
 def _then(relation: Relation, version: int) -> Table | None:
@@ -134,7 +144,8 @@ def restored(
         rows = _change(saver, saved, change)
         table = Updated(engine, saved.name, table, change.old, rows, change.version)
     place.entries[table] = saved
-    return Relation(saved.name, table, saved.versions[-1])
+    added = live is not None and live.added
+    return Relation(saved.name, table, saved.versions[-1], added)
 
 
 def _change(saver: Saver, saved: SavedRelation, change: SavedChange) -> Change:
@@ -149,6 +160,7 @@ def stale(
 ) -> dict[str, int]:
     """The relations behind a message that have other versions by now, with those that it has."""
     bags = tree.behind(*message.edge)
-    behind = (name for name in versions if tree.home(name) in bags and name not in message.excluded)
+    absent = message.excluded | (tree.added - message.added)
+    behind = (name for name in versions if tree.home(name) in bags and name not in absent)
     then = {name: message.versions.get(name, 0) for name in behind}
     return {name: version for name, version in then.items() if version != versions[name]}

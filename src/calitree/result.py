@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from calitree.engines import Engine, Table, on_spark
@@ -11,10 +12,14 @@ from calitree.message import MessageKey
 from calitree.plan import Measured, Plan
 from calitree.query import Query
 from calitree.question import Question
+from calitree.types import Kind, kind_of_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
+
+    from calitree.groups import Groups
+    from calitree.selected import Selected
 
 
 class Tabular:
@@ -86,22 +91,49 @@ class Result(Tabular):
         return list(self._question.columns)
 
     @cached_property
+    def kinds(self) -> dict[str, Kind]:
+        """The kind of each column."""
+        return {each.name: kind_of_arrow(each.type) for each in self._head(0).schema}
+
+    @cached_property
     def _arrow(self) -> pa.Table:
         return self._question.answer(self._engine.arrow(self._table))
 
+    @cached_property
+    def groups(self) -> Groups:
+        """The groups with what their measures are made of: to be summed up to fewer of them, or over
+        all but one, without asking again.
+        """
+        from calitree.groups import Groups
+
+        return Groups.absorbed(self._question, self._engine.arrow(self._table))
+
+    def having(self, condition: str) -> Selected:
+        """Only the rows for which a condition on these columns is true, as SQL's HAVING.
+
+        wide.query(["stores.city"]).having("n >= 10 and city <> 'Quito'")
+        """
+        from calitree.selected import Selected
+
+        return Selected(self, condition)
+
     def spark(self) -> Any:
         """As a Spark DataFrame; on Spark it is not brought to this process."""
-        frame = self._frame()
+        frame = self.frame()
         if frame is not None:
             return frame
+        return self.given_to_spark(self._arrow)
+
+    def given_to_spark(self, table: pa.Table) -> DataFrame:
+        """A table of this process as a Spark DataFrame."""
         engine = on_spark(self._engine)
         if engine is not None:
-            return engine.session.createDataFrame(self._arrow)
+            return engine.session.createDataFrame(table)
         from calitree.spark_session import spark_session
 
-        return spark_session().createDataFrame(self._arrow)
+        return spark_session().createDataFrame(table)
 
-    def _frame(self) -> DataFrame | None:
+    def frame(self) -> DataFrame | None:
         """The answer on Spark, if it is there."""
         engine = on_spark(self._engine)
         if engine is None or not self.query.group_by:  # a total is one row, even of nothing
@@ -110,7 +142,7 @@ class Result(Tabular):
 
     def _head(self, limit: int) -> pa.Table:
         """The first rows; of what is on Spark no others are brought here."""
-        frame = None if "_arrow" in self.__dict__ else self._frame()
+        frame = None if "_arrow" in self.__dict__ else self.frame()
         return self._arrow.slice(0, limit) if frame is None else frame.limit(limit).toArrow()
 
     def __len__(self) -> int:
@@ -125,20 +157,7 @@ class Result(Tabular):
         return text_of(head, self.columns, len(self))
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        head = self._head(100).to_pylist()
-        titles = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
-        body = "".join(
-            f"<tr>{''.join(f'<td>{escape(_shown(row[c]))}</td>' for c in self.columns)}</tr>"
-            for row in head
-        )
-        more = (
-            f"<p>{len(self):,} rows, the first {len(head)} shown</p>"
-            if len(self) > len(head)
-            else ""
-        )
-        return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>{more}"
+        return html_of(self._head(100).to_pylist(), self.columns, len(self))
 
 
 def text_of(head: Sequence[dict[str, Any]], columns: Sequence[str], total: int) -> str:
@@ -151,6 +170,16 @@ def text_of(head: Sequence[dict[str, Any]], columns: Sequence[str], total: int) 
     if total > len(head):
         lines.append(f"… {total:,} rows")
     return "\n".join(lines)
+
+
+def html_of(head: Sequence[dict[str, Any]], columns: Sequence[str], total: int) -> str:
+    """Rows as a table for a notebook, and how many there are if these are not all."""
+    titles = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{escape(_shown(row[c]))}</td>' for c in columns)}</tr>" for row in head
+    )
+    more = f"<p>{total:,} rows, the first {len(head)} shown</p>" if total > len(head) else ""
+    return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>{more}"
 
 
 def _shown(value: object) -> str:

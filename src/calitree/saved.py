@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
@@ -35,7 +35,7 @@ from calitree.manifest import (
     read,
 )
 from calitree.query import MeasureLike
-from calitree.rebase import restored
+from calitree.rebase import add_further, restored
 from calitree.saved_tables import SavedRelation, Saver
 from calitree.schema import Attribute, Join, Schema
 from calitree.semiring import Semiring
@@ -61,6 +61,8 @@ def open_tree(path: Path, engine: Any = None, version: int | None = None) -> Wid
     tree = manifest.tree
     place = Place()
     relations = {each.name: restored(chosen, each, place) for each in manifest.relations}
+    for name in tree.get("added", ()):
+        relations[name] = replace(relations[name], added=True)
     attributes = {
         name: Attribute(name, tuple(map(tuple, columns)), Kind(kind))
         for name, columns, kind in tree["attributes"]
@@ -85,15 +87,20 @@ def open_tree(path: Path, engine: Any = None, version: int | None = None) -> Wid
             tree.get("streams", {}),
         ),
     )
+    add_further(wide._core, tree)
     place.manifest = manifest
     wide.saved.add(directory.path, place)
     return wide
 
 
 def _hypertree(schema: Schema, tree: Mapping[str, Any]) -> Hypertree:
-    bags = tuple(Bag(name, frozenset(a), tuple(relations)) for name, a, relations in tree["bags"])
+    bags = tuple(
+        Bag(name, frozenset(attributes), tuple(relations), frozenset(*extra))
+        for name, attributes, relations, *extra in tree["bags"]
+    )
     columns = {name: frozenset(each) for name, each in schema.columns_of.items()}
-    return Hypertree(bags, tuple(map(tuple, tree["edges"])), columns, schema.rows)
+    edges, added = tuple(map(tuple, tree["edges"])), frozenset(tree.get("added", ()))
+    return Hypertree(bags, edges, columns, schema.rows, added)
 
 
 def _measure(given: Any) -> MeasureLike:

@@ -195,11 +195,16 @@ def _tree(wide: WideTable) -> Json:
         "attributes": [
             [each.name, each.columns, each.kind.value] for each in schema.attributes.values()
         ],
-        "bags": [[bag.name, sorted(bag.attributes), bag.relations] for bag in wide.tree.bags],
+        "bags": [
+            [bag.name, sorted(bag.attributes), bag.relations, sorted(bag.extra)]
+            for bag in wide.tree.bags
+        ],
+        "added": [name for name in schema.relations if name in wide.tree.added],
         "edges": wide.tree.edges,
         "measures": {name: _measure(name, given) for name, given in wide.measures.items()},
         "group_by": list(asked.group_by),
         "where": asked.where,
+        "further": [[list(each.group_by), each.where] for each in wide._core.further],
         "centers": [[*key, value] for key, value in dict(wide._core.centers).items()],
         "bound": wide._core.bound,
         "streams": dict(wide._core.streams),

@@ -24,11 +24,15 @@ ColumnName = tuple[str, str]
 
 @dataclass(frozen=True)
 class Relation:
-    """A named table of the graph, at a version. The same table may appear under several names."""
+    """A named table of the graph, at a version. The same table may appear under several names.
+
+    `added` tells that the tree had its messages before it came.
+    """
 
     name: str
     table: Table
     version: int = 0
+    added: bool = False
 
     @property
     def columns(self) -> Mapping[str, Kind]:
@@ -104,7 +108,8 @@ class Schema:
         for exactly in (True, False):
             for relation in inside:
                 column = find_name(name, self.relations[relation].columns, exactly)
-                if column is not None:
+                # What was added last does not change what a name means.
+                if column is not None and not (found and self.relations[relation].added):
                     found.append((relation, column))
             if found:
                 break

@@ -54,6 +54,17 @@ class Store:
         """Whether there was ever a message of a version that is not the first."""
         self._lock = Lock()
 
+    def branch(self) -> Store:
+        """Another store, with all that is in this one. What comes and goes later is for each by itself."""
+        with self._lock:
+            other = Store(self.memory_limit, (), self._restore)
+            other.kept_bytes, other.has_versions = self.kept_bytes, self.has_versions
+            other._messages = dict(self._messages)
+            other._kept = self._kept.copy()
+            other._times = {key: dict(times) for key, times in self._times.items()}
+            other._shelf = {digest: list(each) for digest, each in self._shelf.items()}
+            return other
+
     def find(self, key: MessageKey, aggregates: Iterable[Aggregate]) -> Message | None:
         """A message with these rows and at least these columns."""
         if self._restore is not None:
@@ -136,7 +147,12 @@ class Store:
     def pin(self, message: Message) -> None:
         """Keep for as long as the tree lives. Those of other versions may go from now on."""
         with self._lock:
-            self._pin(message)
+            if message in self._kept:
+                self.kept_bytes -= self._kept.pop(message)
+            elif any(each is message for each in self._messages.get(message.key, ())):
+                return
+            else:
+                self._pin(message)
             for key in list(self._times[message.key.timeless]):
                 if key != message.key:
                     for other in self._messages.get(key, ()):

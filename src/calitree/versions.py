@@ -191,6 +191,9 @@ class Changes:
 
     def _path(self, then: int, now: Relation) -> tuple[Change, ...]:
         """The changes, one after the other; none if it is not known what they are."""
+        last = now.table
+        if isinstance(last, Updated) and last.old == then:
+            return (last.change,)
         return self._paths.of((now.name, then, now.version), lambda: _path(self.engine, then, now))
 
 

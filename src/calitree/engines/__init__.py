@@ -24,7 +24,7 @@ NULL never equals NULL in the join; in `keep` NULL is a value like any other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -137,6 +137,14 @@ class Contraction:
 
     inputs: tuple[Input, ...]
     outputs: tuple[Output, ...]
+    pattern: tuple[Contraction, int] | None = field(default=None, repr=False)
+    """Another one that is the same but for one of its inputs. An engine may use what they share."""
+
+    def having(self, at: int, table: Table) -> Contraction:
+        """The same with another table as one of its inputs."""
+        inputs = list(self.inputs)
+        inputs[at] = Input(table, inputs[at].attributes)
+        return Contraction(tuple(inputs), self.outputs, (self, at))
 
 
 Watch = Callable[[float], None]

@@ -26,8 +26,10 @@ from calitree.engines.local.generic_join import GenericJoin
 from calitree.engines.local.legs import Leg, centre, shared
 from calitree.engines.local.matches import matching, select, settle
 from calitree.engines.local.narrowing import narrowed
+from calitree.engines.local.picked import Picked
 from calitree.engines.local.reduction import Job, reduce_jobs
 from calitree.engines.local.rows import Rows
+from calitree.engines.local.shares import MOST, Shares
 from calitree.engines.local.star import Star
 from calitree.engines.local.tables import ArrowColumns, Joined, Message, Relation
 from calitree.errors import EngineError
@@ -55,6 +57,7 @@ class LocalEngine:
         self.large = large
         self.book = Codebook(self.threads)
         self._stars: WeakKeyDictionary[Contraction, list[Star]] = WeakKeyDictionary()
+        self._shares: WeakKeyDictionary[Contraction, list[Shares] | None] = WeakKeyDictionary()
         self._joins = Lately[GenericJoin](JOINS_KEPT)
         self._joined = Lately[Joined](JOINS_KEPT)
 
@@ -104,6 +107,9 @@ class LocalEngine:
 
     def contract(self, contraction: Contraction, watch: Watch | None = None) -> list[Message]:
         """What depends on keys alone is remembered for a contraction that is asked again."""
+        shares = None if contraction.pattern is None else self._shared(contraction)
+        if shares is not None:
+            return shares
         stars = self._stars.get(contraction)
         if stars is None:
             inputs = contraction.inputs
@@ -119,6 +125,31 @@ class LocalEngine:
                     self._finished(each, inputs, job) for each, job in zip(rest, jobs, strict=True)
                 ]
         return [star.sum() for star in stars]
+
+    def _shared(self, contraction: Contraction) -> list[Message] | None:
+        """Of some rows of a table, by what each row adds; None if that is not known (yet)."""
+        assert contraction.pattern is not None
+        whole, at = contraction.pattern
+        table, base = contraction.inputs[at].table, whole.inputs[at].table
+        if not isinstance(table, Picked) or table.base is not base or base.rows > MOST:
+            return None
+        if whole not in self._shares:
+            self._shares[whole] = None  # it is worth it the second time
+            return None
+        found = self._shares[whole]
+        if found is None:
+            found = self._shares[whole] = self._shares_of(whole, at)
+        return [each.sum(table.positions) for each in found] if found else None
+
+    def _shares_of(self, whole: Contraction, at: int) -> list[Shares]:
+        legs, leg_of = self._legs(whole.inputs)
+        jobs = [self._job(legs, leg_of, output) for output in whole.outputs]
+        base: object = whole.inputs[at].table
+        if not all(at in job.legs and job.legs[at].table is base for job in jobs):
+            return []  # it is one of several that were joined first
+        stars = (self._star(job, whole.inputs) for job in jobs)
+        found = [Shares.of(star, at) for star in stars]
+        return [] if None in found else cast(list[Shares], found)
 
     # -- updates -----------------------------------------------------------------------------------
 

@@ -75,7 +75,7 @@ def _few_of(leg: Leg, by: Leg, few: int) -> Leg | None:
             return None
         if table.places(space, leg.names, None) is None:
             table.index(space, leg.names)
-    rows = np.sort(table.rows_of(key, ids[ids > 0]))
+    rows = table.rows_of(key, ids[ids > 0])
     if len(rows) * few > table.rows:
         return None
     met = Picked(table, rows) if isinstance(table, Relation) else table.take(rows)

@@ -37,6 +37,8 @@ class Rows:
         self._tries: dict[Key, Tries] = {}
         self._asked: set[Key] = set()
         self._places: dict[Key, Array | None] = {}
+        self.told_by: dict[tuple[str, ...], Key] = {}
+        """For some columns, the attributes by whose ids rows with given values were found."""
 
     def _encode(self, attribute: str, column: str) -> Codes:
         raise NotImplementedError
@@ -113,18 +115,21 @@ class Rows:
         return [*unique, *self._indexes]
 
     def rows_of(self, key: Key, ids: Array) -> Array:
-        """The rows that have one of these ids, by a look-up."""
+        """The rows that have one of these ids, by a look-up, in order."""
         index = self._indexes.get(key)
         if index is not None:
-            return index.rows(np.unique(ids).astype(np.int64)).astype(np.intp)
+            return np.sort(index.rows(np.unique(ids).astype(np.int64)).astype(np.intp))
         places = self._places[key]
         assert places is not None
-        found = places[np.unique(ids[ids < len(places)])].astype(np.intp)
-        rows: Array = found[found > 0] - 1
+        found = places[ids if int(ids.max(initial=0)) < len(places) else ids[ids < len(places)]]
+        found.sort()
+        if len(found) and not (found[0] and (found[1:] > found[:-1]).all()):
+            found = np.unique(found[found > 0])
+        rows: Array = found.astype(np.intp) - 1
         if ids.all():
             return rows
         space = self.book.space(tuple(a for a, _ in key))  # NULL has no place
-        return np.append(rows, np.flatnonzero(self.ids(space, dict(key)) == 0))
+        return np.sort(np.append(rows, np.flatnonzero(self.ids(space, dict(key)) == 0)))
 
     def is_wanted(self, space: Space, names: Names) -> bool:
         """Whether such an index is there, or was asked for before."""

@@ -152,7 +152,7 @@ class Star:
         semiring = column.semiring
         if not column.factors and semiring.is_sum_product:
             return [self._counts()]
-        product = self._product(column)
+        product = self.product(column)
         return [
             plus(way, value, self.groups, self.count)
             for way, value in zip(semiring.plus, product, strict=True)
@@ -164,7 +164,7 @@ class Star:
             return Value(np.full(self.count, self.length), bound=self.length, positive=True)
         return v.count_of(self.groups, self.count)
 
-    def _product(self, column: Column) -> list[Value]:
+    def product(self, column: Column) -> list[Value]:
         semiring, result = column.semiring, None
         for factor in column.factors:
             at = self.leg_of[factor.input]

@@ -58,13 +58,15 @@ def one_row(way: str, plus: Sequence[Value], minus: Sequence[Value]) -> Value | 
     if way != "sum":
         here = np.zeros(1, np.intp)
         return combined(way, plus[0], [(each, here) for each in plus[1:]], (), 1, None)
-    plus, minus = [each.filled(0) for each in plus], [each.filled(0) for each in minus]
     values = (*plus, *minus)
+    if any(value.valid is not None for value in values):
+        plus, minus = [each.filled(0) for each in plus], [each.filled(0) for each in minus]
+        values = (*plus, *minus)
     exact = all(value.exact for value in values)
     if all(value.is_integer for value in values):
         scale = max(value.scale for value in values)
-        total = sum(each.data.item() * 10 ** (scale - each.scale) for each in plus)
-        total -= sum(each.data.item() * 10 ** (scale - each.scale) for each in minus)
+        total = sum([_whole(each, scale) for each in plus])
+        total -= sum([_whole(each, scale) for each in minus])
         if -LIMIT <= total < LIMIT:
             positive = total > 0 and all(each.positive for each in plus)
             return Value(np.array([total]), None, scale, None, exact, abs(total), positive)
@@ -75,6 +77,11 @@ def one_row(way: str, plus: Sequence[Value], minus: Sequence[Value]) -> Value | 
     if minus and (not math.isfinite(after) or abs(after) < most / ENOUGH):
         return None
     return Value(np.array([after], np.float64), exact=exact, peak=np.array([most]))
+
+
+def _whole(value: Value, scale: int) -> int:
+    number: int = value.data.item()
+    return number if value.scale == scale else number * 10 ** (scale - value.scale)
 
 
 def _double(value: Value) -> float:

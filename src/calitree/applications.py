@@ -1,0 +1,174 @@
+"""What a wide table can be used for beyond asking it: each method is a module of `apps/`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from calitree.apps.cube import Cube
+    from calitree.apps.explanation import Explanation
+    from calitree.apps.linear import LinearRegression, Ridge
+    from calitree.apps.search import Search
+    from calitree.calibrated import WideTable
+    from calitree.progress import Progress
+    from calitree.query import MeasureLike
+
+
+class Applications:
+    """The applications as methods. `WideTable` has them."""
+
+    @property
+    def _wide(self) -> WideTable:
+        return cast("WideTable", self)
+
+    def cube(
+        self,
+        dims: Sequence[str],
+        k: int = 1,
+        *,
+        where: str | None = None,
+        budget: int | None = None,
+        progress: Progress | bool | None = None,
+    ) -> Cube:
+        """Calibrate every pivot that groups by up to `k` of these columns, or as many of them as fit
+        a budget of bytes, the most useful first. They are kept, refreshed and saved with the tree.
+
+        Cuboids of up to k + 1 columns then need no further message. Two columns that are joined are
+        the same dimension. A cube with `where` is one of the rows for which that holds; as questions
+        do, it says all it wants and inherits nothing from the tree's pivot. What it would take,
+        `calitree.apps.cube.Cube.estimate` tells.
+
+        >>> from calitree import JoinGraph
+        >>> g = JoinGraph(engine="reference")
+        >>> g.add_relation("sales", {"store": [1, 1, 2, 2], "month": [1, 2, 1, 1]})
+        >>> g.add_relation("stores", {"id": [1, 2], "city": ["Quito", "Cuenca"]})
+        >>> g.add_join("sales", "stores", on={"store": "id"})
+        >>> cube = g.calibrate({"n": "count(*)"}).cube(["city", "month"], k=1)
+        >>> cube.cuboid(["city", "month"], having="n > 1").rows()
+        [{'city': 'Cuenca', 'month': 1, 'n': 2}]
+        >>> len(cube.cuboid(["city", "month"]).plan.computed)
+        0
+        """
+        from calitree.apps.cube import Cube
+
+        return Cube.built(self._wide, dims, k, where=where, budget=budget, progress=progress)
+
+    def linear_regression(
+        self,
+        target: str,
+        features: Sequence[str],
+        *,
+        alpha: float = 0.0,
+        where: str | None = None,
+        categorical: Collection[str] | None = None,
+        drop: str | None = None,
+        fit_intercept: bool = True,
+        standardise: bool = False,
+    ) -> LinearRegression | Ridge:
+        """Fit a linear model over the rows of the join, which is never built. With `alpha` it is a
+        ridge regression. Rows where the target or a feature is NULL are left out, and text is taken as
+        levels. See `calitree.ml.LinearRegression` for what it tells, and for the options.
+
+            model = wide.linear_regression("sales.price", ["items.weight", "stores.city"])
+            model.coefficients_, model.r2_
+            model.predict(wide, group_by=["stores.city"])
+        """
+        from calitree.apps.linear import LinearRegression, Ridge
+
+        options: dict[str, Any] = {
+            "categorical": categorical,
+            "drop": drop,
+            "fit_intercept": fit_intercept,
+            "standardise": standardise,
+        }
+        model = Ridge(alpha, **options) if alpha else LinearRegression(**options)
+        return model.fit(self._wide, target=target, features=features, where=where)
+
+    def search(
+        self, candidates: Any, target: str, features: Sequence[str] = (), **options: Any
+    ) -> Search:
+        """Which tables improve a linear model of `target`, and by how much.
+
+        `candidates` are tables by name, a list of tables or paths, or a folder of Parquet and CSV files;
+        instead of a table there may be a pair of it and what it joins `on`. A table's features are its
+        columns that are numbers, truth values, or text of at most `max_levels` values.
+
+        Options: `model` (a `calitree.ml.LinearRegression` or `Ridge`), `on` for all tables, `where`, `cv`
+        (the number of folds), `fold` (the column whose values are dealt out in folds; by default the
+        widest key of the target's relation), `select` (how many tables to choose, one after the other,
+        while each adds at least `min_gain` to R²), `max_levels`, `seed`, `progress`.
+
+            found = wide.search("lake/", target="sales.units", features=["items.perishable"], select=3)
+            print(found)
+            found.model.predict(frame)
+        """
+        from calitree.apps.search import search
+
+        return search(self._wide, candidates, target, features, **options)
+
+    def why(
+        self,
+        measure: MeasureLike,
+        where: str,
+        *,
+        expected: float | None = None,
+        attributes: Sequence[str] | None = None,
+        depth: int = 2,
+        limit: int = 20,
+        min_support: float = 0.005,
+        max_values: int = 1_000,
+        parsimony: float = 0.5,
+        progress: Progress | bool | None = None,
+    ) -> Explanation:
+        """Which rows make a measure what it is where a condition holds, compared with the other rows
+        or with what was `expected`.
+
+        Each candidate (a value of a column of any relation, or values of up to `depth` columns, at
+        most 3) is judged by intervention: what the measure would be without its rows. The result is a
+        table of the `limit` best; `calitree.apps.explain` tells what its columns mean. `attributes`
+        are the columns to look at, without it all that have at most `max_values` values; candidates
+        with less than `min_support` of the rows are not looked at. The larger `parsimony` is, the
+        more a small candidate is preferred to one that closes more of the gap.
+
+        >>> from calitree import JoinGraph
+        >>> g = JoinGraph(engine="reference")
+        >>> g.add_relation("sales", {"store": [1, 1, 1, 2, 2, 2], "price": [9, 9, 99, 9, 9, 9],
+        ...     "channel": ["shop", "app", "web", "shop", "app", "web"]})
+        >>> g.add_relation("stores", {"store": [1, 2], "city": ["Quito", "Loja"]})
+        >>> g.add_join("sales", "stores", on="store")
+        >>> wide = g.calibrate({"mean": "avg(price)"})
+        >>> wide.why("mean", where="city = 'Quito'").sentence   # doctest: +NORMALIZE_WHITESPACE
+        "Without sales.channel = 'web' (33 % of the rows), mean where city = 'Quito' would be 9
+        instead of 39: 100 % of the gap to the other rows (9)."
+        """
+        from calitree.apps.explain import Options, why
+
+        chosen = Options(attributes, depth, limit, min_support, max_values, parsimony, progress)
+        return why(self._wide, measure, where, expected, chosen)
+
+    def explain_change(
+        self,
+        measure: MeasureLike,
+        a: str | int,
+        b: str | int,
+        *,
+        attributes: Sequence[str] | None = None,
+        depth: int = 2,
+        limit: int = 20,
+        min_support: float = 0.005,
+        max_values: int = 1_000,
+        parsimony: float = 0.5,
+        progress: Progress | bool | None = None,
+    ) -> Explanation:
+        """Which rows make the difference of a measure from `a` to `b`, two conditions or two versions:
+        without them it would be smaller, or gone. Conditions may overlap; rows in both are on both
+        sides. The options are those of `why`.
+
+            print(wide.explain_change("revenue", a="month = 1", b="month = 2"))
+            print(wide.explain_change("revenue", a=wide.version - 1, b=wide.version))
+        """
+        from calitree.apps.explain import Options, explain_change
+
+        chosen = Options(attributes, depth, limit, min_support, max_values, parsimony, progress)
+        return explain_change(self._wide, measure, a, b, chosen)
