@@ -37,6 +37,7 @@ JOIN = (
 )
 TARGET = "sales.units"
 FEATURES = ("dates.temp", "stores.city", "items.weight")
+DAYS = 22
 TEXT = ("stores.city", "owners.brand", "visits.kind")
 
 
@@ -48,13 +49,13 @@ def shop(rows: int = 300, seed: int = 0, nulls: float = 0.0) -> Tables:
         return None if rng.random() < nulls else value
 
     sales = {
-        "day": [some(rng.randrange(22)) for _ in range(rows)],
+        "day": [some(rng.randrange(DAYS + 2)) for _ in range(rows)],
         "store": [some(rng.randrange(8)) for _ in range(rows)],
         "item": [some(rng.randrange(12)) for _ in range(rows)],
         "fold": [rng.randrange(4) for _ in range(rows)],
         "units": [some(rng.randint(-8, 40) / 4) for _ in range(rows)],
     }
-    stores, days, items = [0, 1, 2, 3, 4, 5, 6, 6], list(range(20)), list(range(12))
+    stores, days, items = [0, 1, 2, 3, 4, 5, 6, 6], list(range(DAYS)), list(range(12))
     cities = ["Quito", "Loja", "Manta", some("Quito"), "Loja", "Puyo", "Quito", "Manta"]
     temps, weights = [some(rng.randint(40, 90) / 4) for _ in days], [rng.random() for _ in items]
     return {
@@ -75,7 +76,7 @@ def candidates(seed: int = 0) -> dict[str, tuple[pa.Table, Any]]:
     """
     rng = random.Random(f"candidates {seed}")
     some = lambda value: None if rng.random() < 0.15 else value  # noqa: E731
-    weather = {"day": list(range(20)), "rain": [rng.randint(0, 20) / 4 for _ in range(20)]}
+    weather = {"day": list(range(DAYS)), "rain": [rng.randint(0, 20) / 4 for _ in range(DAYS)]}
     events = {
         "when": [*range(3, 15), 4, 4, 9, None, None, 77],
         "crowd": [some(rng.randint(0, 30)) for _ in range(18)],
@@ -226,18 +227,22 @@ def check(
         same(each.score, score)
         same(each.baseline, baseline)
         rows = joined(tables, {}, [TARGET, *features, *as_mapping(on)])
-        assert each.coverage == (None if score is None else partners(rows, table, on, each))
+        assert each.coverage == (
+            None if score is None else partners(rows, features, table, on, each)
+        )
     gains = [each.gain for each in found.board]
     assert gains == sorted(gains, reverse=True)
     return found
 
 
-def partners(rows: pd.DataFrame, table: pa.Table, on: Any, each: Scored) -> Any:
+def partners(
+    rows: pd.DataFrame, features: Sequence[str], table: pa.Table, on: Any, each: Scored
+) -> Any:
     """The part of the complete rows whose keys are in a complete row of the table."""
-    features = [name.partition(".")[2] for name in each.features]
-    known = table.to_pandas().dropna(subset=[*as_mapping(on).values(), *features])
+    own = [name.partition(".")[2] for name in each.features]
+    known = table.to_pandas().dropna(subset=[*as_mapping(on).values(), *own])
     keys = set(known[list(as_mapping(on).values())].itertuples(index=False, name=None))
-    complete = rows.dropna(subset=[TARGET, *(f for f in FEATURES if f in rows)])
+    complete = rows.dropna(subset=[TARGET, *features])
     ours = list(complete[list(as_mapping(on))].itertuples(index=False, name=None))
     return pytest.approx(sum(key in keys for key in ours) / len(ours), abs=1e-12)
 
@@ -410,7 +415,7 @@ def test_nothing_is_left() -> None:
 
 def test_a_table_is_not_joined_with_the_folds() -> None:
     """The column of the folds is named as one that relations join on, but only to us."""
-    table = pa.table({"value": [float(i) for i in range(20)], "day": list(range(20))})
+    table = pa.table({"value": [float(i) for i in range(DAYS)], "day": list(range(DAYS))})
     found = calibrated(shop()).search({"_folds": table}, TARGET)
     assert (found.best.on, found.best.features) == ("day", ("_folds.value",))
     assert found.best.coverage == 1.0
@@ -445,7 +450,7 @@ def planted(rows: int = 600) -> tuple[Tables, dict[str, pa.Table]]:
     """Sales that three tables tell much, less and little of, and two tell nothing."""
     rng = np.random.default_rng(3)
     tables = shop(rows)
-    day, store, item = (rng.normal(0, 1, n) for n in (22, 8, 12))
+    day, store, item = (rng.normal(0, 1, n) for n in (DAYS + 2, 8, 12))
     keys = {name: np.asarray(tables["sales"][name]) for name in ("day", "store", "item")}
     units = 3 * day[keys["day"]] + 2 * store[keys["store"]] + item[keys["item"]]
     units += rng.normal(0, 0.5, rows)
@@ -454,8 +459,8 @@ def planted(rows: int = 600) -> tuple[Tables, dict[str, pa.Table]]:
         "noise": pa.table({"item": range(12), "x": rng.normal(0, 1, 12)}),
         "little": pa.table({"item": range(12), "x": item}),
         "less": pa.table({"store": range(8), "x": store}),
-        "much": pa.table({"day": range(22), "x": day}),
-        "blurred": pa.table({"day": range(22), "x": day + rng.normal(0, 0.3, 22)}),
+        "much": pa.table({"day": range(DAYS + 2), "x": day}),
+        "blurred": pa.table({"day": range(DAYS + 2), "x": day + rng.normal(0, 0.3, DAYS + 2)}),
     }
     return tables, lake
 

@@ -220,10 +220,11 @@ class _Asking:
             numbers = [each.around(0.0) for each in unknown]
             measures = {f"s{i}": total(each) for i, each in enumerate(numbers)}
             measures |= {f"p{i}": total(each, each) for i, each in enumerate(numbers)}
-            (row,) = self._ask({"rows": ROWS, **measures}).to_pylist()
-            rows = row["rows"] or 1
-            for i, each in enumerate(unknown):
-                mean, square = row[f"s{i}"] / rows, row[f"p{i}"] / rows
+            # By the same column as the products: what is calibrated for those then serves here too.
+            table = self._ask({"rows": ROWS, **measures}, self.by)
+            rows, *found_sums = _matrix(table, len(self.by)).sum(axis=0).tolist()
+            means = [each / (rows or 1) for each in found_sums]
+            for each, mean, square in zip(unknown, means, means[len(unknown) :], strict=False):
                 if not math.isfinite(square):
                     raise _not_finite(each)
                 found[each.name] = centre_of(mean, square)
