@@ -236,6 +236,9 @@ def test_a_saved_tree_has_its_cube(tmp_path: Path) -> None:
     assert again.bytes > 0 and again.pivots == cube.pivots
     for columns, result in again.cuboids():
         assert result.rows() == expected[columns]
+    supposed = opened.what_if(delete={"items": "family = 'MEAT'"})
+    supposed.refresh()
+    assert supposed.is_calibrated
     opened.update("sales", insert=[NEW])
     opened.refresh()
     assert opened.is_calibrated and not again.cuboid(["city", "family"]).plan.refreshed

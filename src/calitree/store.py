@@ -169,7 +169,7 @@ class Store:
         """Keep while there is room."""
         with self._lock:
             for each in self._messages.get(message.key, ()):
-                if len(each.columns) == len(message.columns) and each.carries(message.columns):
+                if len(each.columns) == len(message.columns) and each.covers(message):
                     return
             if message.table.nbytes <= self.memory_limit:
                 self._keep(message)

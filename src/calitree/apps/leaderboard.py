@@ -57,6 +57,8 @@ class Scored:
     """The part of the rows that have a partner in it, one without NULLs."""
     copies: int | None = None
     """How many rows of it have the same key, at most."""
+    leaks: tuple[str, ...] = ()
+    """Features that tell the target too well to be true."""
     warnings: tuple[str, ...] = ()
     plans: tuple[Plan, ...] = ()
     """How its moments were found: what was reused, and what was computed."""

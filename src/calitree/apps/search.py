@@ -18,7 +18,7 @@ from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
 
-from calitree.apps.factors import complete_rows, factor_of
+from calitree.apps.factors import ROWS, complete_rows, factor_of, total
 from calitree.apps.folds import Folded, folded
 from calitree.apps.gram import Gram
 from calitree.apps.leaderboard import Model, Score, Scored, Search, Task
@@ -31,11 +31,15 @@ from calitree.pivots import add_pivots
 from calitree.progress import Listener, Progress, progress_bar
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from calitree.calibrated import WideTable
     from calitree.joingraph import On
 
 SUSPICIOUS = 0.99
-"""A feature this strongly correlated with the target probably is the target."""
+"""A feature this strongly correlated with the target, or its mean by key, probably was made of it."""
+MANY = 20
+"""So many keys that chance does not make a column follow the means."""
 
 
 def search(
@@ -187,14 +191,11 @@ class _Round:
         except CalitreeError as error:
             return Scored(one.name, one.on, one.features, warnings=(f"left out: {error}",))
         copies, coverage = self._joined(wide, one, score.rows)
-        warnings = (
-            *_warnings(one, copies, coverage),
-            *_leaks(_sum(grams.values()), one.features),
-            *one.unfit,
-        )
+        leaks = tuple(_leaks(_sum(grams.values()), one.features, *self._by_key(wide, one)))
+        warnings = (*_warnings(one, copies, coverage, leaks), *one.unfit)
         plans = next(iter(grams.values())).plans
         own = (one.name, one.on, one.features)
-        return Scored(*own, score, baseline, coverage, copies, warnings, plans)
+        return Scored(*own, score, baseline, coverage, copies, leaks, warnings, plans)
 
     def _joined(self, wide: WideTable, one: Candidate, rows: int) -> tuple[int, float]:
         """How many rows have the same key at most, and the part of our rows that have a partner. Rows
@@ -208,16 +209,32 @@ class _Round:
         if copies > 1:  # then each of our rows is to be counted once
             names = {_column(wide, key): f"key{i}" for i, key in enumerate(one.table.keys)}
             keys = own.select(columns).rename_columns(list(names.values()))
-            task = self.task
-            aim, found = factors_of(
-                self.wide, task.target, self.features, _options(task, self.features)["categorical"]
-            )
-            # By fold, as all is that is calibrated.
-            counts = self.wide.augment(keys, on=names).query(
-                [self.fold], complete_rows([aim, *found], task.where), {"rows": "count(*)"}
-            )
-            rows = sum(row["rows"] for row in counts)
+            found = self._sums(self.wide.augment(keys, on=names), (), self.features)
+            rows = sum(found["rows"].to_pylist())
         return copies, rows / self.base.rows
+
+    def _by_key(self, wide: WideTable, one: Candidate) -> tuple[float, int]:
+        """How much the target's mean varies from key to key, as a sum of squares, and how many keys
+        there are. No column of the candidate can tell more than that.
+        """
+        import numpy as np
+
+        columns = [_column(wide, key) for key in one.table.keys]
+        found = self._sums(wide, columns, (*self.features, *one.features))
+        found = found.group_by(columns).aggregate([("rows", "sum"), ("sum", "sum")])
+        rows, sums = np.asarray(found["rows_sum"], float), np.asarray(found["sum_sum"])
+        return float((sums**2 / rows).sum() - sums.sum() ** 2 / rows.sum()), len(rows)
+
+    def _sums(self, wide: WideTable, columns: Sequence[str], features: Sequence[str]) -> pa.Table:
+        """The rows, and the sum of the target around its centre, where no feature is NULL; by fold, as
+        all is that was calibrated.
+        """
+        task = self.task
+        chosen = _options(task, features)["categorical"]
+        aim, found = factors_of(wide, task.target, features, chosen)
+        measures = {"rows": ROWS, "sum": total(aim.around(self.centres[task.target]))}
+        where = complete_rows([aim, *found], task.where)
+        return wide.query([*columns, self.fold], where, measures).arrow()
 
 
 def _options(task: Task, features: Sequence[str]) -> dict[str, Any]:
@@ -248,24 +265,30 @@ def _cross_validated(model: Model, grams: Mapping[Any, Gram]) -> Score:
     return Score(float(np.mean(scores)), float(np.std(scores)), int(whole.rows))
 
 
-def _warnings(one: Candidate, copies: int, coverage: float) -> Iterator[str]:
+def _warnings(one: Candidate, copies: int, coverage: float, leaks: Iterable[str]) -> Iterator[str]:
     if copies > 1:
         yield f"up to {copies} rows have the same {one.on}: it multiplies rows"
     if coverage < 1:
         yield f"{1 - coverage:.1%} of the rows have no partner in it and drop out"
+    for name in leaks:
+        yield f"{name} tells the target too well to be true: does it leak?"
 
 
-def _leaks(gram: Gram, features: Iterable[str]) -> Iterator[str]:
-    """Of features that tell nearly all of the target by themselves."""
+def _leaks(gram: Gram, features: Iterable[str], by_key: float, keys: int) -> Iterator[str]:
+    """Features that by themselves tell nearly all of the target; or, as only a mean of the target does,
+    nearly all that any column with these keys could.
+    """
     at, target = gram.positions, gram.positions[gram.target]
     whole = gram.spread[target, target]
     for name in features:
+        limit = whole
         if name in at:
             own = gram.spread[at[name], at[name]]
             told = gram.spread[at[name], target] ** 2 / own if own > 0 else 0.0
+            limit = by_key if keys >= MANY else whole
         else:
             sums, counts = gram.sums_by[name][:, target], gram.counts[name]
             here = counts > 0
             told = sum(sums[here] ** 2 / counts[here]) - gram.sums[target] ** 2 / gram.rows
-        if whole > 0 and told > SUSPICIOUS**2 * whole:
-            yield f"{name} is nearly the target itself: does it leak?"
+        if told > SUSPICIOUS**2 * limit > 0:
+            yield name
