@@ -370,10 +370,15 @@ class Moment:
                     done = len(passing.found)
                     passing.send(step, listener.begin(done, total, step.bag, str(step), rows))
                 listener.end(total)
-        core.values = {
-            core.tree.separator(*edge): found.table.rows
-            for edge in self.pivot.edges
-            if not self.pivot.carried(*edge)
-            and (found := serving(passing.messages, self.pivot, edge)) is not None
-        }
+        core.values = self._values(passing.messages)
         return plan.after({**measured, **passing.measured}), passing.messages
+
+    def _values(self, messages: Messages) -> dict[frozenset[str], int]:
+        """How many values each separator has that both sides may meet in, as the pivot's messages tell."""
+        found: dict[frozenset[str], int] = {}
+        for edge in self.pivot.edges:
+            message = serving(messages, self.pivot, edge)
+            if message is not None and not self.pivot.carried(*edge):
+                separator, rows = self.core.tree.separator(*edge), message.table.rows
+                found[separator] = min(rows, found.get(separator, rows))
+        return found
