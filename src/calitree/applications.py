@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 if TYPE_CHECKING:
     from calitree.apps.cube import Cube
     from calitree.apps.explanation import Explanation
+    from calitree.apps.leaderboard import Search
     from calitree.apps.linear import LinearRegression, Ridge
-    from calitree.apps.search import Search
     from calitree.calibrated import WideTable
+    from calitree.joingraph import On
     from calitree.progress import Progress
     from calitree.query import MeasureLike
 
@@ -86,26 +87,76 @@ class Applications:
         return model.fit(self._wide, target=target, features=features, where=where)
 
     def search(
-        self, candidates: Any, target: str, features: Sequence[str] = (), **options: Any
+        self,
+        candidates: Any,
+        target: str,
+        features: Sequence[str] = (),
+        *,
+        model: LinearRegression | Ridge | None = None,
+        on: On | None = None,
+        where: str | None = None,
+        cv: int = 5,
+        fold: str | None = None,
+        select: int = 1,
+        min_gain: float = 0.001,
+        max_levels: int = 50,
+        seed: int = 0,
+        progress: Progress | bool | None = None,
     ) -> Search:
-        """Which tables improve a linear model of `target`, and by how much.
+        """Which tables improve a linear model of `target`, and by how much: a leaderboard, the best
+        first. No table is joined for it, and the large ones are read once, however many are tried.
 
-        `candidates` are tables by name, a list of tables or paths, or a folder of Parquet and CSV files;
-        instead of a table there may be a pair of it and what it joins `on`. A table's features are its
-        columns that are numbers, truth values, or text of at most `max_levels` values.
+        `candidates` are tables by name, a list of tables or paths, a pattern, or a folder whose files and
+        folders are tables; instead of a table there may be a pair of it and what it joins `on` (see
+        `augment`; without it, columns of the same names). Its features are its columns that are
+        numbers, truth values, text of at most `max_levels` values, or named in the model's
+        `categorical`. One that cannot be tried is at the end, with the reason.
 
-        Options: `model` (a `calitree.ml.LinearRegression` or `Ridge`), `on` for all tables, `where`, `cv`
-        (the number of folds), `fold` (the column whose values are dealt out in folds; by default the
-        widest key of the target's relation), `select` (how many tables to choose, one after the other,
-        while each adds at least `min_gain` to R²), `max_levels`, `seed`, `progress`.
+        Scores are means of R² over folds that were held out. The values of the column `fold` are dealt
+        out in `cv` folds (each is one if they are at most 20); without it, those of the widest key of
+        the target's relation. The rows of a join without a partner, or with a NULL in a feature, are
+        left out, so each score has its own baseline, on the same rows. The gain is the difference, times
+        the part of the rows that is left. Warnings tell of those that drop out, of rows that are
+        multiplied, and of features that tell the target too well (`leaks`).
 
-            found = wide.search("lake/", target="sales.units", features=["items.perishable"], select=3)
-            print(found)
-            found.model.predict(frame)
+        Up to `select` tables are chosen one after the other, each beside those before it, while one
+        has a gain of `min_gain`. `selected`, `wide` and `model` are these, the wide table that has
+        them, and the model fitted to it.
+
+        >>> from calitree import JoinGraph
+        >>> g = JoinGraph(engine="reference")
+        >>> g.add_relation("sales", {"store": [1, 1, 2, 2, 3, 3], "half": [0, 1, 0, 1, 0, 1],
+        ...     "units": [3, 4, 6, 7, 3, 2]})
+        >>> g.add_relation("stores", {"store": [1, 2, 3], "city": ["Quito", "Loja", "Quito"]})
+        >>> g.add_join("sales", "stores", on="store")
+        >>> lake = {"size": {"store": [1, 2, 3], "area": [40, 70, 31]},
+        ...     "rent": {"store": [1, 2, 3], "rent": [7, 7, 8]}}
+        >>> found = g.calibrate().search(lake, target="units", fold="half")
+        >>> [(each.name, round(each.score.mean, 2)) for each in found.board]
+        [('size', 0.77), ('rent', 0.08)]
+        >>> found.selected
+        ['size']
+        >>> list(found.model.coefficients_)
+        ['size.area']
         """
         from calitree.apps.search import search
 
-        return search(self._wide, candidates, target, features, **options)
+        return search(
+            self._wide,
+            candidates,
+            target,
+            features,
+            model=model,
+            on=on,
+            where=where,
+            cv=cv,
+            fold=fold,
+            select=select,
+            min_gain=min_gain,
+            max_levels=max_levels,
+            seed=seed,
+            progress=progress,
+        )
 
     def why(
         self,
