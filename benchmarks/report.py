@@ -23,7 +23,7 @@ from benchmarks.frame import Race
 from calitree.errors import EngineError
 from calitree.jvm import ensure_java, probe
 
-LIBRARIES = ("pyspark", "duckdb", "pyarrow", "numpy", "numba", "pandas", "polars")
+LIBRARIES = ("pyspark", "duckdb", "pyarrow", "numpy", "numba", "pandas", "polars", "scikit-learn")
 
 
 def machine() -> dict[str, Any]:

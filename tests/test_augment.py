@@ -183,9 +183,7 @@ def test_updates(engine: str) -> None:
     assert rainy.query().rows() == [{"n": 6 - 2 + 2, "revenue": 2 * 13 + 25}]
     rainy.update("stores", delete="id = 2")
     assert rainy.verify().ok
-    assert rainy.what_if(delete={"weather": "rain = 9"}).query().rows() == [
-        {"n": 2, "revenue": 30}
-    ]
+    assert rainy.what_if(delete={"weather": "rain = 9"}).query().rows() == [{"n": 2, "revenue": 30}]
     assert rainy.at(0).query().rows() == [{"n": 6, "revenue": 63}]
     assert wide.query().rows() == [{"n": 4, "revenue": 38}]
 
@@ -235,10 +233,13 @@ def test_from_a_file(tmp_path: Path) -> None:
         ({"dates.dya": "day"}, "weather", "dates has no column 'dya'. Did you mean day?"),
         ([], "weather", "The join with weather names no column."),
         (5, "weather", "on is a column, a list of columns or {ours: theirs}; got 5."),
-        ("day", "sales", "There is a relation 'sales' already. To use one table twice, add it under two names."),
+        ("day", "sales", "There is a relation 'sales' already. To use one table twice, add it under "
+         "two names."),
         ("day", "a.b", "A relation's name has no dot in it: 'a.b'; columns are relation.column."),
-        ({"city": "day"}, "weather", "Cannot join stores.city (a string) with weather.day (an integer). Cast one of them in the source first."),
-        ({"sales.day": "day", "dates.day": "rain"}, "weather", "dates.day = weather.rain is one too many: a column joins with one other."),
+        ({"city": "day"}, "weather", "Cannot join stores.city (a string) with weather.day (an integer). "
+         "Cast one of them in the source first."),
+        ({"sales.day": "day", "dates.day": "rain"}, "weather", "dates.day = weather.rain is one too "
+         "many: a column joins with one other."),
     ],
 )  # fmt: skip
 def test_wrong_ways(on: Any, name: str, message: str) -> None:
@@ -250,7 +251,9 @@ def test_wrong_ways(on: Any, name: str, message: str) -> None:
 def test_the_columns_it_has_in_common() -> None:
     rainy = shop().augment(WEATHER, name="weather")
     assert rainy.query(["rain"]).plan.root == "weather"
-    with pytest.raises(ct.SchemaError, match="weather has no column that is named as one which rel"):
+    with pytest.raises(
+        ct.SchemaError, match="weather has no column that is named as one which rel"
+    ):
         shop().augment(WEATHER.rename_columns(["x", "rain"]), name="weather")
 
 

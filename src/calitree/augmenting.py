@@ -175,12 +175,13 @@ def with_relation(schema: Schema, added: Joinable) -> Schema:
 
 
 def with_leaf(tree: Hypertree, schema: Schema, leaf: Bag, keys: frozenset[str]) -> Hypertree:
-    """The tree with one more bag, beside the smallest that has all the keys. No bag but those that
-    must be is changed.
+    """The tree with one more bag, beside the empty one that was made for the keys, or else the smallest
+    that has all of them. No bag but those that must be is changed.
     """
     host, paths = min(
         ((bag.name, _paths(tree, bag.name, keys)) for bag in tree.bags),
         key=lambda each: (
+            bool(tree.bag(each[0]).relations) or tree.bag(each[0]).attributes != keys,
             *_size(tree, schema, each[1]),
             _rows(tree, schema, each[0]),
             len(tree.bag(each[0]).attributes),

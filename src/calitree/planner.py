@@ -122,7 +122,7 @@ def plan_calibration(
     root = max((bag.name for bag in tree.bags), key=size)
     missing: dict[Edge, list[Placement]] = {edge: [] for edge in tree.directed}
     at_hand: dict[MessageKey, None] = {}
-    for placement in placements:
+    for placement in sorted(placements, key=lambda each: -len(each.query.aggregates)):
         for edge in (each for each in tree.directed if each in placement.edges):
             key, columns = placement.keys[edge], placement.columns[edge]
             if any(message.carries(columns) for message in stored.get(key, ())):
@@ -140,9 +140,7 @@ def plan_calibration(
     steps = []
     for bag, targets in waves:
         sends = tuple(
-            send_of(placement, placement, bag, v)
-            for v in targets
-            for placement in missing[bag, v]
+            send_of(placement, placement, bag, v) for v in targets for placement in missing[bag, v]
         )
         if sends:
             steps.append(Step(bag, sends))

@@ -74,7 +74,8 @@ class Question:
         if absorbed.num_rows == 0 and not self.query.group_by:
             nothing = self._nothing(absorbed)
             return pa.table(self.measured(_by_name(nothing), nothing.num_rows))
-        arrays = [compute(_by_name(absorbed), absorbed.num_rows) for compute in self._compiled]
+        columns = _by_name(absorbed)
+        arrays = [compute(columns, absorbed.num_rows) for compute in self._compiled]
         return pa.Table.from_arrays(arrays, names=self.columns)
 
     def keys(self, absorbed: pa.Table) -> dict[str, Any]:

@@ -100,14 +100,14 @@ class _LinearModel:
         """
         if not features:
             raise QueryError("Name at least one feature.")
-        if self.drop not in (None, "first"):
-            raise QueryError(f"drop is None or 'first'; got {self.drop!r}.")
         chosen = () if self.categorical is None else self.categorical
         gram = gram_of(wide, target, features, categorical=chosen, where=where, progress=progress)
         return self._fitted(gram)
 
     def solved(self, gram: Gram) -> Solution:
         """The model that fits these moments best."""
+        if self.drop not in (None, "first"):
+            raise QueryError(f"drop is None or 'first'; got {self.drop!r}.")
         return solve(
             gram,
             alpha=self._penalty,
