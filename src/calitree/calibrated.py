@@ -34,8 +34,6 @@ from calitree.store import Store
 from calitree.versions import Change, Changes, Updated, new_version
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from calitree.difference import Difference
     from calitree.joingraph import On
     from calitree.stream import Stream
@@ -94,7 +92,7 @@ class WideTable(Applications):
         self.saved = Saves(opened.version if opened is not None else None)
         """Where this tree was saved, or opened from."""
         self._lock = RLock()
-        self._types: dict[str, pa.Schema] = {}
+        self._updatings: dict[str, Updating] = {}
         self._now = Moment(self._core, 0, schema)
         self._history = History(self._now)
         self._origin: tuple[WideTable, Moment] | None = None
@@ -185,7 +183,8 @@ class WideTable(Applications):
             adjusted = now.adjusted()
             if adjusted is not None:
                 plan, table, done = adjusted
-                return Result(now.question(asked), plan, {None: done}, self.engine, table)
+                question = now.question(self._core.pivot)
+                return Result(question, plan, {None: done}, self.engine, table)
         prepared = now.prepared(asked, self._is_main)
         store.touch(prepared.reused)
         run = Run(self.engine)
@@ -275,11 +274,15 @@ class WideTable(Applications):
         from calitree.updates import Updating
 
         found = self.schema.relation(relation)
-        types = self._types.get(found.name)
-        if types is None:
-            first = found.table.plus[0] if isinstance(found.table, Updated) else found.table
-            types = self._types[found.name] = self.engine.schema(first)
-        return Updating(self.engine, self.schema, found, types)
+        known = self._updatings.get(found.name)
+        if known is None or known.schema is not self.schema:
+            if known is None:
+                first = found.table.plus[0] if isinstance(found.table, Updated) else found.table
+                types = self.engine.schema(first)
+            else:
+                types = known.types
+            known = self._updatings[found.name] = Updating(self.engine, self.schema, found, types)
+        return known
 
     def _apply(self, changes: Mapping[str, Change]) -> int:
         changed = {}
@@ -327,7 +330,7 @@ class WideTable(Applications):
             streams={},
         )
         other._lock = RLock()
-        other._types = {}
+        other._updatings = {}
         other._now = Moment(other._core, 0, schema)
         other._history = History(other._now)
         other._origin, other._is_past = None, False

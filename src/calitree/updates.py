@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from calitree.engines import Contraction, Engine, Input, Output, Table, on_spark
@@ -275,11 +276,13 @@ class Updating:
 
     def _has(self, columns: pa.Schema) -> bool:
         """Whether these are some of its columns, not all, and have their types."""
-        names = columns.names
-        return 0 < len(names) == len(set(names)) < len(self.types) and all(
-            name in self.types.names and self.types.field(name).type == field.type
-            for name, field in zip(names, columns, strict=True)
-        )
+        given = {field.name: field.type for field in columns}
+        known = self._by_name
+        return 0 < len(given) == len(columns) < len(known) and given.items() <= known.items()
+
+    @cached_property
+    def _by_name(self) -> dict[str, pa.DataType]:
+        return {field.name: field.type for field in self.types}
 
     def _typed(self, given: pa.Table, some_columns: bool) -> pa.Table:
         import pyarrow as pa

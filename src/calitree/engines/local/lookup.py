@@ -61,6 +61,7 @@ def _sorted(keys: Array, start: int) -> tuple[Array, Array]:
 def _find(keys: Array, known: Array, numbers: Array) -> Array:
     if not len(known):
         return np.zeros(len(keys), np.int32)
-    at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+    at = known.searchsorted(keys)
+    np.minimum(at, len(known) - 1, out=at)
     found: Array = numbers[at] * (known[at] == keys)
     return found

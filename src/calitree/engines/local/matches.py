@@ -198,9 +198,13 @@ def _ids_of(table: Relation, key: Key, rows: pa.Table) -> Codes | None:
         codes.append(found)
     if len(codes) == 1:
         return codes[0][codes[0] >= 0]
+    space = table.book.space(tuple(a for a, _ in key))
+    if all(each.min(initial=1) > 0 for each in codes):
+        all_known: Codes = space.find(codes)
+        return all_known if all_known.all() else all_known[all_known > 0]
     known = np.logical_and.reduce([each >= 0 for each in codes])
     codes = [each[known] for each in codes]
-    ids: Codes = table.book.space(tuple(a for a, _ in key)).find(codes)
+    ids: Codes = space.find(codes)
     has_null = np.logical_or.reduce([each == 0 for each in codes])
     known = (ids > 0) | has_null
     return ids[known]

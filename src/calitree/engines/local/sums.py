@@ -58,17 +58,22 @@ def one_row(way: str, plus: Sequence[Value], minus: Sequence[Value]) -> Value | 
     if way != "sum":
         here = np.zeros(1, np.intp)
         return combined(way, plus[0], [(each, here) for each in plus[1:]], (), 1, None)
+    plus, minus = [each.filled(0) for each in plus], [each.filled(0) for each in minus]
     values = (*plus, *minus)
-    if any(value.valid is not None for value in values):
-        plus, minus = [each.filled(0) for each in plus], [each.filled(0) for each in minus]
-        values = (*plus, *minus)
-    exact = all(value.exact for value in values)
-    if all(value.is_integer for value in values):
-        scale = max(value.scale for value in values)
-        total = sum([_whole(each, scale) for each in plus])
-        total -= sum([_whole(each, scale) for each in minus])
+    exact = whole = positive = True
+    scale = 0
+    for each in values:
+        exact, whole = exact and each.exact, whole and each.is_integer
+        scale = max(scale, each.scale)
+    if whole:
+        total = 0
+        for each in plus:
+            total += _whole(each, scale)
+            positive = positive and each.positive
+        for each in minus:
+            total -= _whole(each, scale)
         if -LIMIT <= total < LIMIT:
-            positive = total > 0 and all(each.positive for each in plus)
+            positive = positive and total > 0
             return Value(np.array([total]), None, scale, None, exact, abs(total), positive)
         return Value(np.array([total / 10**scale]), exact=False)
     before = sum(_double(each) for each in plus)
