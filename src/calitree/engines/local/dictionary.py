@@ -32,6 +32,12 @@ INT64 = pa.int64().id
 WHOLE = frozenset((INT64, pa.int32().id))
 """The usual types of keys."""
 DATE = pa.date32()
+PLAIN: dict[int, np.dtype[Any]] = {
+    INT64: np.dtype(np.int64),
+    pa.int32().id: np.dtype(np.int32),
+    DATE.id: np.dtype(np.int32),
+}
+"""How integers of these types lie in memory."""
 FEW, QUICK = 1_000, 100_000
 """So few keys are looked up one by one in so many, which are quickly sorted, from the first time on."""
 
@@ -275,6 +281,11 @@ def is_number(dtype: pa.DataType) -> bool:
 
 def keys_of(values: pa.Array) -> Array:
     """A number for each value, the same for equal ones; anything where it is NULL."""
+    plain_type = PLAIN.get(values.type.id)
+    if plain_type is not None and len(values):
+        offset = values.offset * plain_type.itemsize
+        raw: Array = np.frombuffer(values.buffers()[1], plain_type, len(values), offset)
+        return raw if plain_type.itemsize == 8 else raw.astype(np.int64)
     if pa.types.is_float64(values.type):
         bits: Array = values.to_numpy(zero_copy_only=False).view(np.int64)
         return bits
