@@ -846,3 +846,20 @@ def test_the_example() -> None:
     assert suspects == ["reported"] == [found.best.name]
     assert model.selected == ["calendar", "stations"]
     assert model.model.r2_ > found.base.mean + 0.1
+
+
+def test_names_with_spaces() -> None:
+    graph = ct.JoinGraph(engine="local")
+    stores = list(range(8)) * 5
+    prices = [float(i % 7 + (store % 2) * 9) for i, store in enumerate(stores)]
+    graph.add_relation(
+        "my sales", {"store id": stores, "unit price": prices, "day of": [i % 9 for i in range(40)]}
+    )
+    graph.add_relation(
+        "the stores", {"store id": list(range(8)), "city name": ["O'Hara", "a b"] * 4}
+    )
+    graph.add_join("my sales", "the stores", on="store id")
+    lake = {"big table": {"store id": [*range(8), 0], "is odd": [i % 2 for i in range(9)]}}
+    found = graph.calibrate().search(lake, "unit price", ["day of", "city name"])
+    assert found.best.score is not None and found.best.copies == 2
+    assert found.best.features == ("big table.is odd",)

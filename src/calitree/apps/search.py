@@ -18,6 +18,7 @@ from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
 
+from calitree.apps.candidates import column_text
 from calitree.apps.factors import ROWS, complete_rows, factor_of, total
 from calitree.apps.folds import Folded, folded
 from calitree.apps.gram import Gram
@@ -201,15 +202,17 @@ class _Round:
         """How many rows have the same key at most, and the part of our rows that have a partner. Rows
         of it with a NULL in a feature are not in the model, and are no partners.
         """
-        columns = [f"{one.name}.{column}" for column in one.table.keys.values()]
+        keys = one.table.keys.values()
+        columns = [f"{one.name}.{column}" for column in keys]
         factors = [factor_of(wide.schema, each, one.features) for each in one.features]
-        known = complete_rows(factors, " AND ".join(f"{each} IS NOT NULL" for each in columns))
+        present = " AND ".join(f"{column_text(one.name, each)} IS NOT NULL" for each in keys)
+        known = complete_rows(factors, present)
         own = wide.query(columns, known, {"rows": "count(*)"}, [one.name]).arrow()
         copies = max(own["rows"].to_pylist(), default=0)
         if copies > 1:  # then each of our rows is to be counted once
             names = {_column(wide, key): f"key{i}" for i, key in enumerate(one.table.keys)}
-            keys = own.select(columns).rename_columns(list(names.values()))
-            found = self._sums(self.wide.augment(keys, on=names), (), self.features)
+            met = own.select(columns).rename_columns(list(names.values()))
+            found = self._sums(self.wide.augment(met, on=names), (), self.features)
             rows = sum(found["rows"].to_pylist())
         return copies, rows / self.base.rows
 
