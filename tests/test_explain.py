@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 import calitree as ct
 from calitree import QueryError, WideTable
 from calitree.apps.explanation import Explanation
+from calitree.apps.removals import places
 from calitree.plain import query_sql, wide_sql
 from calitree.verify import same
 from tests.databases import Database, databases, join_size, predicates
@@ -434,3 +435,11 @@ def test_progress_is_told() -> None:
     told: list[tuple[int, int, str]] = []
     shop().why("mean", "city = 'Quito'", progress=lambda *step: told.append(step))
     assert told[0][2] == "sales.store" and told[-1][0] == told[-1][1]
+
+
+def test_places_among_more_combinations_than_64_bits_tell_apart() -> None:
+    """17 columns of 16 values each; the row looked for differs from the first in the first column."""
+    among = [pa.array(range(16)) for _ in range(17)]
+    wanted = [pa.array([1]), *(pa.array([0]) for _ in range(16))]
+    assert places(wanted, among).tolist() == [-1]
+    assert places([pa.array([3]) for _ in range(17)], among).tolist() == [3]

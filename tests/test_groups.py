@@ -139,3 +139,13 @@ def test_a_column_that_is_not_grouped_by() -> None:
         groups.by(["h"])
     assert groups.columns == ["g", "n", "mean", "least", "most"]
     assert "mean" in repr(groups)
+
+
+def test_more_combinations_than_64_bits_tell_apart() -> None:
+    """17 columns of 16 values each: 2 ** 68 combinations, of which there are 17."""
+    columns = {f"c{i}": [*range(16), 0] for i in range(17)}
+    columns["c0"][-1] = 1  # differs from the first row in the first column alone
+    graph = ct.JoinGraph(engine="local")
+    graph.add_relation("r", pa.table(columns))
+    groups = graph.calibrate({"n": "count(*)"}).query(list(columns)).groups
+    assert [row["n"] for row in groups.by(list(columns))] == [1] * 17

@@ -27,6 +27,8 @@ from calitree.summands import Array, Summand, alike, summand_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
+MOST = 1 << 62
+"""Combinations that a number of 64 bits can tell apart."""
 DENSE = 1 << 20
 """Up to so many combinations of values are numbered by a table of all that could be."""
 
@@ -161,8 +163,12 @@ def _numbered(keys: Sequence[Key]) -> tuple[Array, Array]:
     """For each row the number of its combination of values, and for each number a row that has it."""
     code, width = keys[0].codes, max(1, len(keys[0].values))
     for key in keys[1:]:
-        code = code * len(key.values) + key.codes
-        width *= max(1, len(key.values))
+        size = max(1, len(key.values))
+        if width * size >= MOST:  # number what there is, before the codes would not fit
+            known, code = np.unique(code, return_inverse=True)
+            width = len(known)
+        code = code * size + key.codes
+        width *= size
     if width > DENSE:
         _, firsts, inverse = np.unique(code, return_index=True, return_inverse=True)
         return inverse, firsts

@@ -204,7 +204,11 @@ def _tree(wide: WideTable) -> Json:
         "measures": {name: _measure(name, given) for name, given in wide.measures.items()},
         "group_by": list(asked.group_by),
         "where": asked.where,
-        "further": [[list(each.group_by), each.where] for each in wide._core.further],
+        "further": [
+            [list(each.group_by), each.where]
+            for each in wide._core.further
+            if each.measures is None  # a cube's have the tree's own
+        ],
         "centers": [[*key, value] for key, value in dict(wide._core.centers).items()],
         "bound": wide._core.bound,
         "streams": dict(wide._core.streams),

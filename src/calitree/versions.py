@@ -189,9 +189,9 @@ class Changes:
 
     def since(self, then: int, now: Relation) -> Signed:
         """The rows that come and go."""
-        last = now.table
-        if isinstance(last, Updated) and last.old == then and last.change.is_loaded:
-            return Signed(last.change.inserted, last.change.deleted)
+        last = _last_change(then, now)
+        if last is not None and last.is_loaded:
+            return Signed(last.inserted, last.deleted)
         return self._loaded.of(
             (now.name, then, now.version),
             lambda: loaded(self.engine, now.name, self._path(then, now)),
@@ -199,10 +199,16 @@ class Changes:
 
     def _path(self, then: int, now: Relation) -> tuple[Change, ...]:
         """The changes, one after the other; none if it is not known what they are."""
-        last = now.table
-        if isinstance(last, Updated) and last.old == then:
-            return (last.change,)
+        last = _last_change(then, now)
+        if last is not None:
+            return (last,)
         return self._paths.of((now.name, then, now.version), lambda: _path(self.engine, then, now))
+
+
+def _last_change(then: int, now: Relation) -> Change | None:
+    """What has changed, if that was one change: nearly always."""
+    table = now.table
+    return table.change if isinstance(table, Updated) and table.old == then else None
 
 
 def _path(engine: Engine, then: int, now: Relation) -> tuple[Change, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from calitree.apps.candidates import predicate_text
 from calitree.apps.gap import ROWS, VALUE, Gap, Number, Side
-from calitree.groups import Groups
+from calitree.groups import MOST, Groups
 from calitree.summands import Array, alike
 
 if TYPE_CHECKING:
@@ -126,9 +126,13 @@ def places(keys: Sequence[pa.Array], among: Sequence[pa.Array]) -> Array:
 
     ours = np.zeros(len(keys[0]), np.int64)
     theirs = np.zeros(len(among[0]), np.int64)
-    lost = np.zeros(len(ours), bool)
+    lost, width = np.zeros(len(ours), bool), 1
     for key, other in zip(keys, among, strict=True):
         values = other.unique()
+        if width * len(values) >= MOST:  # number what there is, before the codes would not fit
+            known, both = np.unique(np.concatenate([ours, theirs]), return_inverse=True)
+            ours, theirs, width = both[: len(ours)], both[len(ours) :], len(known)
+        width *= max(1, len(values))
         codes = np.asarray(pc.index_in(key, value_set=values).fill_null(-1))
         lost |= codes < 0
         ours = ours * len(values) + codes

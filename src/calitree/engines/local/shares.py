@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from calitree.engines import stored_parts
 from calitree.engines.local.star import Star, plus
 from calitree.engines.local.tables import Message
 from calitree.engines.local.values import Value
@@ -58,9 +57,8 @@ class Shares:
             groups = np.zeros(len(at), np.int32)
         values: dict[str, Value] = {}
         for column in output.columns:
-            parts = stored_parts(column.name, column.semiring)
             ways, products = column.semiring.plus, self._products[column.name]
-            for part, way, product in zip(parts, ways, products, strict=True):
+            for part, way, product in zip(column.parts, ways, products, strict=True):
                 values[part] = plus(way, product.take(at), groups, count)
         kept = dict(zip(output.keep, codes, strict=True))
         return Message(star.book, kept, values, count, star.kinds)
