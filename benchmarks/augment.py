@@ -43,10 +43,10 @@ from benchmarks.opponents import DuckDB, SparkSql, spark_frames
 from benchmarks.questions import star_graph
 from benchmarks.whatif import in_memory
 from calitree import JoinGraph, WideTable
-from calitree.apps.gram import Gram
-from calitree.apps.least_squares import solve
-from calitree.apps.moments import centres_of, gram_of, questions_of
-from calitree.pivots import add_pivots
+from calitree.apps.regression.gram import Gram
+from calitree.apps.regression.least_squares import solve
+from calitree.apps.regression.moments import centres_of, gram_of, questions_of
+from calitree.calibration.multi_pivot import add_pivots
 
 OURS, AFTER = "calibrated tree", "calibrated tree, calibrated before"
 RETRAINED, SKLEARN, SPARK_ML = "factorised retraining", "DuckDB + scikit-learn", "Spark ML"

@@ -25,13 +25,13 @@ from benchmarks.chain import chain_files, chain_graph
 from benchmarks.compare import Answer, Answers
 from benchmarks.frame import Benchmark, Comparison, Contestant, Heat, Race, at_least, positive
 from calitree import JoinGraph, WideTable
-from calitree.apps.cube import Cube
-from calitree.hypertree import Bag, Hypertree
-from calitree.passing import Run
-from calitree.plan import Absorb, Plan, Step
-from calitree.planner import placed, send_of
-from calitree.prepared import Prepared, prepare
-from calitree.query import Asked
+from calitree.apps.cube.cube import Cube
+from calitree.calibration.compiler import Run
+from calitree.calibration.planning.plan import Absorb, Plan, Step
+from calitree.calibration.planning.planner import placed, send_of
+from calitree.calibration.prepared import Prepared, prepare
+from calitree.jointree.hypertree import Bag, Hypertree
+from calitree.query.binder import Asked
 
 FANOUT = 10
 MEASURES = {"n": "count(*)"}

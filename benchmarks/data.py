@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from calitree.jvm import cache_directory
+from calitree.engines.spark.session.jvm import cache_directory
 
 VERSION = 1
 """Part of the cache's key: to be raised by every change of what is generated."""

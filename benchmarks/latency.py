@@ -29,7 +29,7 @@ from benchmarks.frame import (
 from benchmarks.opponents import DuckDB
 from benchmarks.questions import MEASURES, TOTAL, Question, star_graph
 from calitree import WideTable
-from calitree.moment import Moment
+from calitree.calibration.snapshot import Moment
 
 QUESTIONS = (
     (TOTAL, (within(60e-6),)),

@@ -17,7 +17,7 @@ from sqlglot import exp
 from benchmarks.compare import Answer, Answers
 from benchmarks.data import JOINS, RELATIONS
 from calitree import Hypertree, JoinGraph, Result, WideTable
-from calitree.annotation import COUNT, Aggregate
+from calitree.query.annotation import COUNT, Aggregate
 
 MEASURES = {"n": "count(*)", "units": "sum(sales.unit_sales)"}
 

@@ -20,8 +20,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.frame import Race
+from calitree.engines.spark.session.jvm import ensure_java, probe
 from calitree.errors import EngineError
-from calitree.jvm import ensure_java, probe
 
 LIBRARIES = ("pyspark", "duckdb", "pyarrow", "numpy", "numba", "pandas", "polars", "scikit-learn")
 

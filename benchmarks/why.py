@@ -26,7 +26,7 @@ from benchmarks.frame import Bar, Benchmark, Comparison, Contestant, Heat, Race,
 from benchmarks.opponents import DuckDB
 from benchmarks.questions import star_graph
 from benchmarks.whatif import in_memory
-from calitree.apps.explanation import Explanation
+from calitree.apps.explain.explanation import Explanation
 
 MEASURES = {"n": "count(*)", "per_sale": "avg(sales.unit_sales)"}
 ATTRIBUTES = (

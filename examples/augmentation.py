@@ -20,7 +20,7 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 from examples.retail import DAYS, ITEMS, STORES, retail
 
-from calitree.apps.leaderboard import Search
+from calitree.apps.search.leaderboard import Search
 
 TARGET = "sales.units"
 FEATURES = ["sales.price", "items.perishable", "stores.format"]

@@ -9,8 +9,8 @@ dimensions is an absorption at one table, and larger ones need few messages.
 
 from __future__ import annotations
 
-from calitree.apps.cube import Cube
-from calitree.demo import flights_graph, read_flights
+from calitree.apps.cube.cube import Cube
+from calitree.cli.demo import flights_graph, read_flights
 
 DIMS = [
     "airlines.name",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from examples.retail import retail
 
-from calitree.apps.explanation import Explanation
+from calitree.apps.explain.explanation import Explanation
 
 MEASURES = {"revenue": "sum(sales.price * sales.units)", "basket": "avg(sales.units)"}
 

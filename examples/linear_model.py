@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 import time
 
-from calitree.demo import flights_graph, read_flights
+from calitree.cli.demo import flights_graph, read_flights
 from calitree.ml import LinearRegression, Ridge
 
 TARGET = "flights.arr_delay"

@@ -23,9 +23,9 @@ import psutil
 import pyarrow.parquet as pq
 
 import calitree as ct
-from calitree.calibrated import WideTable
-from calitree.jvm import ensure_java
-from calitree.verify import compare
+from calitree.apps.verify.check import compare
+from calitree.engines.spark.session.jvm import ensure_java
+from calitree.wide_table import WideTable
 from tests.sales import JOINS, database
 
 ROOT = Path(__file__).parent.parent
@@ -179,7 +179,7 @@ def connect_server(directory: Path, **env: str) -> Iterator[str]:
 
 def bare_python(directory: Path, *without: str) -> Path:
     """This Python as one that has only what tasks need: no calitree, nor what is left out."""
-    from calitree.engines.shipped import NEEDED
+    from calitree.engines.hybrid.bootstrap import NEEDED
 
     packages = directory / "packages"
     packages.mkdir(parents=True)

@@ -34,7 +34,7 @@ TINY = {
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A Spark in which a query over a few rows takes some tens of milliseconds."""
-    from calitree.spark_session import spark_session
+    from calitree.engines.spark.session import spark_session
 
     session = spark_session("local[2]", app_name="calitree tests", config=TINY)
     yield session

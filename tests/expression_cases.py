@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from calitree.expressions import Expression, parse
-from calitree.normalise import Resolved
+from calitree.sql.analyzer import Resolved
+from calitree.sql.parser import Expression, parse
 from calitree.types import kind_of_arrow
 
 SCHEMA = pa.schema(

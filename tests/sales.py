@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 import calitree as ct
-from calitree.calibrated import WideTable
+from calitree.wide_table import WideTable
 
 Question = Mapping[str, Any]
 JOINS = (

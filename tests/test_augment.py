@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import calitree as ct
-from calitree.calibrated import WideTable
-from calitree.verify import compare
+from calitree.apps.verify.check import compare
+from calitree.wide_table import WideTable
 from tests.databases import Database, databases, join_size, questions
 from tests.engines import LOCAL, ON_SPARK, engine_named, spark_engine_named
 from tests.scale import examples

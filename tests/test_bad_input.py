@@ -24,8 +24,8 @@ from calitree import (
     TreeError,
     WideTable,
 )
-from calitree.engines import NAMES
-from calitree.sources import ACCEPTED
+from calitree.engines.registry import NAMES
+from calitree.storage.frames import ACCEPTED
 
 AGGREGATES = (
     "count, sum, avg, min, max, var_samp, var_pop, stddev_samp, stddev_pop, covar_samp, covar_pop, "

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calitree.engines.local.buckets import buckets_of
+from calitree.engines.local.encoding.buckets import buckets_of
 
 VALUES: dict[str, Any] = {
     "int": (pa.int64(), st.integers(-5, 5) | st.sampled_from([-(2**63), 2**63 - 1])),

@@ -10,13 +10,13 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import calitree as ct
-from calitree.calibrated import WideTable
-from calitree.demo import flights_graph, read_flights
+from calitree.apps.verify.check import compare
+from calitree.calibration.compiler import Run, Wiring
+from calitree.calibration.planning.plan import Absorb, Plan
+from calitree.calibration.planning.planner import stored_edges
+from calitree.cli.demo import flights_graph, read_flights
 from calitree.engines.spark import SparkEngine
-from calitree.passing import Run, Wiring
-from calitree.plan import Absorb, Plan
-from calitree.planner import stored_edges
-from calitree.verify import compare
+from calitree.wide_table import WideTable
 from tests.databases import databases, join_size, questions
 from tests.engines import LOCAL, engine_named
 from tests.scale import examples

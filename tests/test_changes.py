@@ -19,14 +19,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calitree.engines import Column, Contraction, Engine, Input, Lifted, Output, Stored
-from calitree.engines.local import LocalEngine, lookup, matches, reduction
-from calitree.engines.local.legs import Leg, middle
+from calitree.engines.api.contraction import Column, Contraction, Input, Lifted, Output, Stored
+from calitree.engines.api.protocol import Engine
+from calitree.engines.api.semiring import AVG, BOOL, MAX, MIN, SUM_PRODUCT, Semiring
+from calitree.engines.local import LocalEngine
+from calitree.engines.local.engine import lookup, matches, reduction
+from calitree.engines.local.tables.legs import Leg, middle
 from calitree.engines.reference import ReferenceEngine
 from calitree.errors import EngineError
-from calitree.expressions import Expression, parse
-from calitree.normalise import Resolved
-from calitree.semiring import AVG, BOOL, MAX, MIN, SUM_PRODUCT, Semiring
+from calitree.sql.analyzer import Resolved
+from calitree.sql.parser import Expression, parse
 from calitree.types import Kind
 from scale import examples
 

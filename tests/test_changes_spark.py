@@ -18,16 +18,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calitree.engines import Column, Contraction, Factor, Input, Lifted, Output, Stored
+from calitree.engines.api.contraction import (
+    Column,
+    Contraction,
+    Factor,
+    Input,
+    Lifted,
+    Output,
+    Stored,
+)
+from calitree.engines.api.semiring import AVG, BOOL, MAX, MIN, SUM_PRODUCT, Semiring
 from calitree.engines.hybrid import HybridEngine
-from calitree.engines.local.tables import Relation
+from calitree.engines.local.tables.tables import Relation
 from calitree.engines.reference import ReferenceEngine
 from calitree.engines.spark import SparkEngine
-from calitree.engines.spark_table import SparkTable
+from calitree.engines.spark.table import SparkTable
 from calitree.errors import EngineError
-from calitree.expressions import Expression, parse
-from calitree.normalise import Resolved
-from calitree.semiring import AVG, BOOL, MAX, MIN, SUM_PRODUCT, Semiring
+from calitree.sql.analyzer import Resolved
+from calitree.sql.parser import Expression, parse
 from calitree.types import Kind, kind_of_arrow
 from tests.cluster import connect_server, finish, start
 from tests.engines import OnFrames, spark_engine_named, spark_frame
@@ -235,7 +243,7 @@ OTHER: Row = (None, None, 1.5, Decimal("2.50"), None, None, None, None, None)
 def test_large_relations_are_settled_when_they_are_used(
     spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("calitree.engines.spark_changes.BROADCAST_ROWS", 0)
+    monkeypatch.setattr("calitree.engines.spark.changes.BROADCAST_ROWS", 0)
     engine = SparkEngine(spark)
     old, new, gone = ([ROW] * 3 + [OTHER], [OTHER], [ROW, OTHER])
     loaded = [engine.load("t", table(each)) for each in (old, new, gone)]

@@ -18,8 +18,8 @@ from typer.testing import CliRunner, Result
 
 import calitree as ct
 import shop
-from calitree.cli import app
-from calitree.model import Model
+from calitree.cli.main import app
+from calitree.cli.model import Model
 
 
 def run(*words: object) -> Result:
@@ -42,7 +42,7 @@ def refusal(*words: object) -> str:
 
 
 def process(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "calitree.cli", *(str(each) for each in words)]
+    command = [sys.executable, "-m", "calitree.cli.main", *(str(each) for each in words)]
     return subprocess.run(command, capture_output=True, text=True, **options)
 
 
@@ -240,7 +240,7 @@ def test_a_plan_is_shown_and_not_run(tree: str) -> None:
 
 
 def test_who_stops_reading_is_no_error(tree: str) -> None:
-    command = [sys.executable, "-m", "calitree.cli", "query", tree, "--engine", "local"]
+    command = [sys.executable, "-m", "calitree.cli.main", "query", tree, "--engine", "local"]
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True)
@@ -364,7 +364,15 @@ def test_status_and_error_of_a_process(tmp_path: Path) -> None:
 
 def test_interrupting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "model.toml")
-    command = [sys.executable, "-m", "calitree.cli", "calibrate", "model.toml", "--out", "tree"]
+    command = [
+        sys.executable,
+        "-m",
+        "calitree.cli.main",
+        "calibrate",
+        "model.toml",
+        "--out",
+        "tree",
+    ]
     # A shell that started the tests in the background has let them ignore the signal.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

@@ -18,16 +18,16 @@ from hypothesis import strategies as st
 
 import calitree as ct
 from calitree import CalitreeError, QueryError, WideTable
-from calitree.apps.cube import Cube
-from calitree.apps.lattice import Lattice, group_bys
-from calitree.cost import Cost
+from calitree.apps.cube.cube import Cube
+from calitree.apps.cube.lattice import Lattice, group_bys
+from calitree.apps.cube.sizes import Sizes
+from calitree.apps.verify.check import compare
+from calitree.calibration.message import Message
+from calitree.calibration.multi_pivot import messages_of
+from calitree.calibration.planning.cost import Cost
+from calitree.calibration.planning.planner import cheapest_root, stored_edges
 from calitree.errors import ExpressionError, SchemaError
-from calitree.message import Message
-from calitree.pivots import messages_of
-from calitree.planner import cheapest_root, stored_edges
-from calitree.query import Asked
-from calitree.sizes import Sizes
-from calitree.verify import compare
+from calitree.query.binder import Asked
 from tests.databases import Database, databases, join_size, questions
 from tests.engines import LOCAL, ON_SPARK, engine_named, spark_engine_named
 from tests.scale import examples

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from calitree.apps.verify.check import compare
 from calitree.engines.spark import SparkEngine
-from calitree.verify import compare
 from tests.databases import Database, On
 from tests.test_differential import oracle
 

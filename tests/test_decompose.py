@@ -13,8 +13,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import calitree as ct
-from calitree.cycles import cyclic_core
-from calitree.width import Width, cover
+from calitree.jointree.cycles import cyclic_core
+from calitree.jointree.width import Width, cover
 from tests.scale import examples
 
 Shape = Mapping[str, str]

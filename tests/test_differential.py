@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from calitree.calibrated import WideTable
-from calitree.plain import attributes_of, query_sql, wide_sql
-from calitree.verify import compare
+from calitree.apps.verify.check import compare
+from calitree.apps.verify.plain import attributes_of, query_sql, wide_sql
+from calitree.wide_table import WideTable
 from tests.databases import Database, databases, join_size, questions
 from tests.engines import LOCAL, ON_SPARK, engine_named, spark_engine_named
 from tests.scale import examples

@@ -16,11 +16,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from sqlglot import exp
 
-from calitree.engines.rowwise import evaluate_row
+from calitree.engines.reference.rowwise import evaluate_row
 from calitree.errors import ExpressionError
-from calitree.evaluate import compile, evaluate
-from calitree.expressions import parse
-from calitree.normalise import Resolved
+from calitree.sql.analyzer import Resolved
+from calitree.sql.evaluator import compile, evaluate
+from calitree.sql.parser import parse
 from calitree.types import kind_of_arrow
 from expression_cases import COLUMNS, INF, NAN, SCHEMA, TEXTS, differences, expression, table
 

@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 
 import calitree as ct
 from calitree import QueryError, WideTable
-from calitree.apps.explanation import Explanation
-from calitree.apps.removals import places
-from calitree.plain import query_sql, wide_sql
-from calitree.verify import same
+from calitree.apps.explain.explanation import Explanation
+from calitree.apps.explain.removals import places
+from calitree.apps.verify.check import same
+from calitree.apps.verify.plain import query_sql, wide_sql
 from tests.databases import Database, databases, join_size, predicates
 from tests.engines import LOCAL, engine_named, spark_engine_named
 from tests.scale import examples

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calitree.engines.local.generic_join import GenericJoin, variable_order
-from calitree.engines.local.trie import Codes, Tries, trie
+from calitree.engines.local.join.generic_join import GenericJoin, variable_order
+from calitree.engines.local.join.trie import Codes, Tries, trie
 from calitree.errors import EngineError
 from scale import examples
 

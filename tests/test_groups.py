@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import calitree as ct
 from calitree import QueryError, semiring
-from calitree.apps.candidates import predicate_text
-from calitree.custom import aggregate
-from calitree.verify import compare
+from calitree.apps.explain.candidates import predicate_text
+from calitree.apps.verify.check import compare
+from calitree.query.custom import aggregate
 from tests.databases import databases, join_size, questions
 from tests.engines import LOCAL, engine_named, spark_engine_named
 from tests.scale import examples

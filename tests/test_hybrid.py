@@ -15,13 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import calitree as ct
-from calitree.calibrated import WideTable
-from calitree.engines import Contraction, Input, Output
+from calitree.apps.verify.check import compare
+from calitree.engines.api.contraction import Contraction, Input, Output
 from calitree.engines.hybrid import HybridEngine
+from calitree.engines.hybrid.routing import Limits
 from calitree.engines.local import LocalEngine
-from calitree.engines.routes import Limits
 from calitree.errors import EngineError, SchemaError
-from calitree.verify import compare
+from calitree.wide_table import WideTable
 from tests.engines import spark_frame
 from tests.sales import JOINS, database
 
@@ -242,7 +242,7 @@ def test_messages_too_large_to_come_home_serve_from_spark(spark: Any, tmp_path: 
 def test_parts_summed_by_other_tasks(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from calitree.engines import spark_tasks
+    from calitree.engines.hybrid import driver as spark_tasks
 
     monkeypatch.setattr(spark_tasks, "DIRECT", 1)
     tables = database(3000, nulls=True)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import calitree as ct
-from calitree.engines import Contraction
+from calitree.engines.api.contraction import Contraction
 from calitree.engines.local import LocalEngine
 
 

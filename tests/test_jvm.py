@@ -11,9 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from calitree import jvm
+from calitree.engines.spark.session import jvm
+from calitree.engines.spark.session.jvm import (
+    VECTOR_ARGUMENT,
+    Java,
+    ensure_java,
+    parse_major,
+    probe,
+)
 from calitree.errors import EngineError
-from calitree.jvm import VECTOR_ARGUMENT, Java, ensure_java, parse_major, probe
 
 
 def fake_java(home: Path, version: str, *, vector: bool = True) -> Path:

@@ -29,10 +29,10 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import calitree as ct
 from calitree import QueryError, Result, SchemaError, WideTable
-from calitree.apps.gram import Gram
-from calitree.apps.least_squares import Solution, solve
-from calitree.apps.moments import gram_of, grams_of
-from calitree.demo import flights_graph, read_flights
+from calitree.apps.regression.gram import Gram
+from calitree.apps.regression.least_squares import Solution, solve
+from calitree.apps.regression.moments import gram_of, grams_of
+from calitree.cli.demo import flights_graph, read_flights
 from calitree.ml import LinearRegression, Ridge
 from tests.engines import LOCAL, engine_named, spark_engine_named
 from tests.scale import examples

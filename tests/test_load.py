@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import calitree as ct
-from calitree.calibrated import Mode, WideTable
+from calitree.wide_table import Mode, WideTable
 from scale import examples
 
 SECONDS = examples(3)

@@ -17,13 +17,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calitree.engines.local import parallel, spaces, star
-from calitree.engines.local.codebook import Codebook
-from calitree.engines.local.dictionary import Dictionary
-from calitree.engines.local.numbering import Piece, number, number_any, pieces
-from calitree.engines.local.spaces import RowIndex, place
-from calitree.engines.local.star import group
-from calitree.engines.local.tables import ArrowColumns, Relation
+from calitree.engines.local.encoding import spaces
+from calitree.engines.local.encoding.codebook import Codebook
+from calitree.engines.local.encoding.dictionary import Dictionary
+from calitree.engines.local.encoding.numbering import Piece, number, number_any, pieces
+from calitree.engines.local.encoding.spaces import RowIndex, place
+from calitree.engines.local.join import star
+from calitree.engines.local.join.star import group
+from calitree.engines.local.tables.tables import ArrowColumns, Relation
+from calitree.engines.local.vm import parallel
 from calitree.errors import EngineError
 from tests.scale import examples
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calitree.engines.local import machine, parallel
-from calitree.engines.local.machine import LANES
-from calitree.engines.local.program import Accumulator, Program, Register
-from calitree.engines.local.values import from_halves
+from calitree.engines.local.encoding.values import from_halves
+from calitree.engines.local.vm import machine, parallel
+from calitree.engines.local.vm.machine import LANES
+from calitree.engines.local.vm.program import Accumulator, Program, Register
 
 Array = Any
 LENGTHS = (0, 1, 3, LANES - 1, LANES, LANES + 1, 3 * LANES + 5)

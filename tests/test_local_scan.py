@@ -10,12 +10,13 @@ import pyarrow as pa
 import pytest
 
 import calitree as ct
-from calitree.calibrated import WideTable
-from calitree.engines.local import LocalEngine, groups, parallel
-from calitree.engines.local.program import Program
-from calitree.engines.local.scan import Scan
-from calitree.semiring import AVG
-from calitree.verify import compare
+from calitree.apps.verify.check import compare
+from calitree.engines.api.semiring import AVG
+from calitree.engines.local import LocalEngine
+from calitree.engines.local.engine import groups, parallel
+from calitree.engines.local.scan.scan import Scan
+from calitree.engines.local.vm.program import Program
+from calitree.wide_table import WideTable
 from tests.sales import Question, database, graph, right, without
 
 LARGE = 2000

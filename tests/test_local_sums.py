@@ -11,13 +11,15 @@ import pyarrow as pa
 import pytest
 
 import calitree as ct
-from calitree.engines import Column, Contraction, Engine, Input, Lifted, Output, engine_of
+from calitree.apps.verify.check import compare
+from calitree.engines.api.contraction import Column, Contraction, Input, Lifted, Output
+from calitree.engines.api.protocol import Engine
+from calitree.engines.api.semiring import AVG, MAX, SUM_PRODUCT, gram
 from calitree.engines.local import LocalEngine
-from calitree.expressions import parse
-from calitree.normalise import Resolved
-from calitree.semiring import AVG, MAX, SUM_PRODUCT, gram
+from calitree.engines.registry import engine_of
+from calitree.sql.analyzer import Resolved
+from calitree.sql.parser import parse
 from calitree.types import Kind
-from calitree.verify import compare
 from tests.sales import database, graph, without
 
 # -- numbers that do not fit -----------------------------------------------------------------------

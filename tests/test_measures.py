@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 
 import calitree as ct
-from calitree.annotation import Aggregate
-from calitree.measures import AGGREGATE_NAMES, Measure, measure_of
-from calitree.result import Result
+from calitree.query.aggregates import AGGREGATE_NAMES, Measure, measure_of
+from calitree.query.annotation import Aggregate
+from calitree.results.result import Result
 from tests.engines import LOCAL, engine_named
 
 # -- what a measure is compiled to ---------------------------------------------------------------

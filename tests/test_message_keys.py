@@ -10,9 +10,9 @@ from typing import Any
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from calitree.annotation import Exclude, GroupBy, Select, Update
-from calitree.calibrated import WideTable
-from calitree.placement import Placement
+from calitree.calibration.planning.placement import Placement
+from calitree.query.annotation import Exclude, GroupBy, Select, Update
+from calitree.wide_table import WideTable
 from tests.databases import Database, databases, join_size, questions
 from tests.scale import examples
 

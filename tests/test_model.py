@@ -9,8 +9,8 @@ import pytest
 
 import calitree as ct
 import shop
+from calitree.cli.model import Model
 from calitree.errors import ModelError
-from calitree.model import Model
 
 RELATIONS = '[relations]\nsales = "data/sales"\nstores = "data/stores.csv"\n'
 JOIN = '[[joins]]\nleft = "sales"\nright = "stores"\non = {store = "id"}\n'

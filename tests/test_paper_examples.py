@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import calitree as ct
-from calitree.calibrated import WideTable
+from calitree.wide_table import WideTable
 
 R = {"A": [1, 1, 2], "B": [1, 2, 1]}
 S = {"A": [1, 1, 2], "C": [1, 2, 1]}

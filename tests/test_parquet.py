@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import calitree as ct
+from calitree.apps.verify.check import compare
 from calitree.engines.local import LocalEngine
 from calitree.errors import EngineError, SchemaError
-from calitree.parquet import ParquetColumns
-from calitree.sources import arrow_table, files_of
-from calitree.verify import compare
+from calitree.storage.frames import arrow_table, files_of
+from calitree.storage.parquet import ParquetColumns
 from tests.scale import examples
 
 FACT = pa.table(

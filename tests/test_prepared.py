@@ -12,14 +12,15 @@ import pyarrow as pa
 import pytest
 
 import calitree as ct
-from calitree import moment
-from calitree.calibrated import WideTable
-from calitree.engines import Contraction
-from calitree.engines.reference import ReferenceEngine, ReferenceTable
-from calitree.evaluate import evaluate
-from calitree.lately import Lately
-from calitree.query import Asked
-from calitree.question import Question
+from calitree.cache import Lately
+from calitree.calibration import snapshot as moment
+from calitree.calibration.projection import Question
+from calitree.engines.api.contraction import Contraction
+from calitree.engines.reference import ReferenceEngine
+from calitree.engines.reference.engine import ReferenceTable
+from calitree.query.binder import Asked
+from calitree.sql.evaluator import evaluate
+from calitree.wide_table import WideTable
 
 CITIES = ("Quito", "Loja", "Manta")
 BY_CITY: dict[str, Any] = {"group_by": ["city"]}

@@ -18,11 +18,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from calitree.errors import ExpressionError
-from calitree.evaluate import evaluate
-from calitree.expressions import Expression, parse_predicate
-from calitree.normalise import Resolved
-from calitree.parquet import Filter, ParquetColumns, Selection, Split, read_split
-from calitree.sources import files_of
+from calitree.sql.analyzer import Resolved
+from calitree.sql.evaluator import evaluate
+from calitree.sql.parser import Expression, parse_predicate
+from calitree.storage.frames import files_of
+from calitree.storage.parquet import Filter, ParquetColumns, Selection, Split, read_split
 from calitree.types import kind_of_arrow
 from tests.scale import examples
 
@@ -315,16 +315,16 @@ def test_files_that_have_a_column_of_no_type(tmp_path: Path) -> None:
 def test_statistics_are_looked_at_once_and_only_for_a_filter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import calitree.parquet
+    import calitree.storage.parquet
 
     seen: list[str] = []
-    looked = calitree.parquet.bounds_of
+    looked = calitree.storage.parquet.bounds_of
 
     def spied(label: str, *rest: Any) -> Any:
         seen.append(label)
         return looked(label, *rest)
 
-    monkeypatch.setattr(calitree.parquet, "bounds_of", spied)
+    monkeypatch.setattr(calitree.storage.parquet, "bounds_of", spied)
     pq.write_table(PLAIN, tmp_path / "a.parquet", row_group_size=2)
     made = columns(tmp_path)
     made.splits(3)

@@ -14,7 +14,7 @@ from pyarrow import parquet
 from typer.testing import CliRunner
 
 import calitree as ct
-from calitree.cli import app
+from calitree.cli.main import app
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from calitree.engines.routes import Limits, Part, Place, Route, Way, route_of
+from calitree.engines.hybrid.routing import Limits, Part, Place, Route, Way, route_of
 
 LIMITS = Limits(in_process=1000, broadcast=100, collect=500)
 FACT = Part(Place.FILES, True, "sales", 9_000_000, 50_000)

@@ -18,10 +18,10 @@ from pyarrow import parquet
 
 import calitree as ct
 import sales
-from calitree.calibrated import WideTable
-from calitree.directory import Directory
 from calitree.engines.local import LocalEngine
 from calitree.engines.spark import SparkEngine
+from calitree.saved.directory import Directory
+from calitree.wide_table import WideTable
 from engines import LOCAL, engine_named
 
 if TYPE_CHECKING:
@@ -559,7 +559,7 @@ def test_what_cannot_be_saved(tmp_path: Path) -> None:
 def test_from_spark_to_local_and_back(
     spark: SparkSession, tmp_path: Path, small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("calitree.engines.spark_saved.SMALL", small)
+    monkeypatch.setattr("calitree.engines.spark.saved.SMALL", small)
     live = calibrated(SparkEngine(spark), rows=60)
     live.save(tmp_path / "spark")
     expected = answers(calibrated("local", rows=60))
@@ -578,7 +578,7 @@ def test_from_spark_to_local_and_back(
 def test_from_local_to_spark(
     spark: SparkSession, tmp_path: Path, small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("calitree.engines.spark_saved.SMALL", small)
+    monkeypatch.setattr("calitree.engines.spark.saved.SMALL", small)
     live = calibrated("local", rows=60, group_by=["city", "sales.label"])
     live.save(tmp_path)
     opened = ct.open(tmp_path, engine=SparkEngine(spark))
@@ -590,7 +590,7 @@ def test_from_local_to_spark(
 def test_types_between_spark_and_local(
     spark: SparkSession, tmp_path: Path, small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("calitree.engines.spark_saved.SMALL", small)
+    monkeypatch.setattr("calitree.engines.spark.saved.SMALL", small)
     columns = {
         "zone": pa.array([10**15, 5, None, 5], pa.timestamp("us", "Europe/Berlin")),
         "plain": pa.array([10**15, 5, None, 5], pa.timestamp("us")),

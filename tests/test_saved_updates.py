@@ -12,15 +12,15 @@ import pytest
 from pyarrow import parquet
 
 import calitree as ct
-from calitree import saving_relations
-from calitree.calibrated import WideTable
-from calitree.directory import Directory
+from calitree.calibration.planning.plan import Plan
 from calitree.engines.hybrid import HybridEngine
 from calitree.engines.spark import SparkEngine
 from calitree.errors import ConflictError, UpdateError
-from calitree.manifest import read
-from calitree.plan import Plan
-from calitree.saved_tables import SavedRelation
+from calitree.saved import relation_writer as saving_relations
+from calitree.saved.directory import Directory
+from calitree.saved.manifest import read
+from calitree.storage.table_format import SavedRelation
+from calitree.wide_table import WideTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -221,7 +221,7 @@ def test_a_relation_elsewhere_stays_there(tmp_path: Path) -> None:
 
 
 def test_what_is_long_ago_is_not_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("calitree.versions.REMEMBERED", 5)
+    monkeypatch.setattr("calitree.calibration.versions.REMEMBERED", 5)
     live = graph(sales=pa.Table.from_pylist(SALES * 10)).calibrate()
     live.save(tmp_path)
     for units in range(12):
@@ -315,7 +315,7 @@ def test_format_1_is_read(tmp_path: Path) -> None:
         del content[name]
     for each in content["relations"]:
         del each["changes"]
-    from calitree.manifest import _checksum
+    from calitree.saved.manifest import _checksum
 
     content = {"format": 1, "checksum": _checksum(content), **content}
     manifest.write_text(json.dumps(content))

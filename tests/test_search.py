@@ -25,7 +25,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 import calitree as ct
 from calitree import QueryError, SchemaError, WideTable
-from calitree.apps.leaderboard import Score, Scored, Search
+from calitree.apps.search.leaderboard import Score, Scored, Search
 from calitree.ml import LinearRegression, Ridge
 from tests.engines import LOCAL, engine_named, spark_engine_named
 from tests.scale import examples

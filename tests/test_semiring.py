@@ -16,23 +16,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calitree import semiring as known
-from calitree.engines import (
+from calitree.engines.api.contraction import (
     Column,
     Contraction,
-    Engine,
     Factor,
     Input,
     Lifted,
     Output,
     Stored,
     Table,
-    engine_of,
 )
+from calitree.engines.api.protocol import Engine
+from calitree.engines.api.semiring import Semiring
+from calitree.engines.registry import engine_of
 from calitree.engines.spark import SparkEngine
 from calitree.errors import ExpressionError
-from calitree.expressions import Expression, parse
-from calitree.normalise import Resolved
-from calitree.semiring import Semiring
+from calitree.sql.analyzer import Resolved
+from calitree.sql.parser import Expression, parse
 from calitree.types import kind_of_arrow
 from tests.engines import LOCAL, engine_named
 from tests.scale import examples

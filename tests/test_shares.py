@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from calitree.apps.verify.check import compare
 from calitree.engines.local import LocalEngine
-from calitree.verify import compare
 from tests.databases import databases, join_size, questions
 from tests.engines import LOCAL, engine_named
 from tests.scale import examples

@@ -12,8 +12,8 @@ from zipfile import ZipFile
 
 import pytest
 
-from calitree.engines import shipping
-from calitree.engines.shipping import archive, ship
+from calitree.engines.hybrid import packaging as shipping
+from calitree.engines.hybrid.packaging import archive, ship
 from tests.cluster import bare_python
 
 SOURCE = Path(shipping.__file__).parent.parent
@@ -33,7 +33,7 @@ def origin(executor: Path, cache: Path, *path: Path) -> str:
     (sent,) = executor.glob("*.zip")
     given = [str(sent), *map(str, path)]
     program = f"import sys; sys.path[1:1] = {given}\n"
-    program += "import calitree.engines.spark_jobs\nprint(calitree.engines.spark_jobs.__file__)"
+    program += "import calitree.engines.spark.jobs\nprint(calitree.engines.spark.jobs.__file__)"
     python = bare_python(executor) if not (executor / "python").exists() else executor / "python"
     done = subprocess.run(
         [python, "-c", program],

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from calitree.errors import SchemaError
-from calitree.sources import arrow_table, files_of, schema_of
+from calitree.storage.frames import arrow_table, files_of, schema_of
 
 TABLE = pa.table({"k": [1, 2, None], "name": ["a", None, "c"]})
 ROWS = TABLE.to_pylist()
@@ -137,7 +137,7 @@ def test_frames_derived_from_pandas() -> None:
 
 def test_no_library_is_imported_for_another(tmp_path: Path) -> None:
     program = (
-        f"import sys; from calitree.sources import arrow_table; "
+        f"import sys; from calitree.storage.frames import arrow_table; "
         f"arrow_table('t', {parquet(tmp_path / 'a.parquet')!r}); "
         f"print([m for m in ('pandas', 'polars', 'pyspark', 'duckdb') if m in sys.modules])"
     )

@@ -20,13 +20,21 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from calitree.engines import Column, Contraction, Factor, Input, Lifted, Output, Stored
+from calitree.engines.api.contraction import (
+    Column,
+    Contraction,
+    Factor,
+    Input,
+    Lifted,
+    Output,
+    Stored,
+)
+from calitree.engines.api.semiring import AVG, BOOL, MAX, MIN, SUM_PRODUCT, Semiring, gram
 from calitree.engines.reference import ReferenceEngine
-from calitree.engines.rowwise import evaluate_row
+from calitree.engines.reference.rowwise import evaluate_row
 from calitree.errors import EngineError, SchemaError
-from calitree.expressions import Expression, parse, parse_predicate
-from calitree.normalise import Resolved
-from calitree.semiring import AVG, BOOL, MAX, MIN, SUM_PRODUCT, Semiring, gram
+from calitree.sql.analyzer import Resolved
+from calitree.sql.parser import Expression, parse, parse_predicate
 from calitree.types import Kind
 from tests import expression_cases
 
@@ -215,7 +223,7 @@ def test_cross_join(spark: SparkSession, engine: SparkEngine, sales: Any, stores
 
 def test_no_product_where_a_message_connects(engine: SparkEngine) -> None:
     """a and b share nothing, but m has an attribute of each: join through it."""
-    from calitree.engines.spark_query import write_query
+    from calitree.engines.spark.query import write_query
 
     a = engine.load("a", {"x": [1, 2]})
     b = engine.load("b", {"y": [1, 2, 3]})
@@ -493,7 +501,7 @@ def test_decimals_beyond_38_digits_are_told(engine: SparkEngine) -> None:
 
 def test_bounds_are_measured_once(engine: SparkEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Types alone settle what is narrow; else each column is looked at once, however often used."""
-    import calitree.engines.spark as module
+    import calitree.engines.spark.engine as module
 
     looked: list[list[str]] = []
     sizes = module._sizes
@@ -789,11 +797,11 @@ CONNECT = """
     import sys
     import pyarrow as pa
     from pyspark.sql import SparkSession
-    from calitree.engines import Column, Contraction, Input, Lifted, Output, Stored
-    from calitree.engines.spark import SparkEngine
-    from calitree.expressions import parse
-    from calitree.normalise import Resolved
-    from calitree.semiring import MAX, SUM_PRODUCT
+    from calitree.engines.api.protocol import Column, Contraction, Input, Lifted, Output, Stored
+    from calitree.engines.spark.engine import SparkEngine
+    from calitree.sql.parser import parse
+    from calitree.sql.analyzer import Resolved
+    from calitree.engines.api.semiring import MAX, SUM_PRODUCT
     from calitree.types import Kind
 
     settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
@@ -845,7 +853,7 @@ CONNECT = """
 @pytest.mark.slow
 def test_spark_connect() -> None:
     """A session of the other make; in a process of its own, as the two do not mix."""
-    from calitree.jvm import ensure_java
+    from calitree.engines.spark.session.jvm import ensure_java
 
     program = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(CONNECT)],

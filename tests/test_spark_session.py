@@ -18,9 +18,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from calitree.engines.spark.session import spark_session
+from calitree.engines.spark.session.launch import driver_settings, local_cores
+from calitree.engines.spark.session.startup import startup_options
 from calitree.errors import EngineError
-from calitree.spark_session import driver_settings, local_cores, spark_session
-from calitree.spark_startup import startup_options
 
 PATIENCE = 120
 """Seconds until a process that should have started or ended is given up; the usual is five."""
@@ -92,7 +93,7 @@ from threading import Thread
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from calitree.spark_session import spark_session
+from calitree.engines.spark.session.launch import spark_session
 
 # Ours, from nothing.
 ours = spark_session("local[2]", config=QUICK)
@@ -154,7 +155,7 @@ def test_a_session_starts_on_a_bare_machine_and_leaves_no_trace(
 
 BUSY = """
 import time
-from calitree.spark_session import spark_session
+from calitree.engines.spark.session.launch import spark_session
 
 def asleep(batches):
     for batch in batches:
@@ -265,13 +266,13 @@ def test_spark_starts_from_its_start_up_cache(bare_machine: dict[str, str], tmp_
             check=False,
         ).stdout
 
-    make = "from calitree.spark_startup import warm_up; print(warm_up())"
+    make = "from calitree.engines.spark.session.startup import warm_up; print(warm_up())"
     cache = Path(python("-c", make).strip())
     assert cache.is_file() and cache.is_relative_to(bare_machine["HOME"])
     assert list(cache.parent.iterdir()) == [cache]
     # With AOTMode=on, a JVM that cannot use its cache does not start at all.
     strict = {"spark.driver.extraJavaOptions": "-XX:AOTMode=on"}
     query = f"spark_session('local[2]', config={strict}).sql('select 6 * 7').collect()"
-    assert python("-c", f"from calitree.spark_session import spark_session; print({query})") == (
-        "[Row((6 * 7)=42)]\n"
-    )
+    assert python(
+        "-c", f"from calitree.engines.spark.session.launch import spark_session; print({query})"
+    ) == ("[Row((6 * 7)=42)]\n")

@@ -1,4 +1,4 @@
-"""What Spark computes from `to_spark` is what `calitree.evaluate` computes."""
+"""What Spark computes from `to_spark` is what `calitree.sql.evaluator` computes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 
 from calitree import JoinGraph
 from calitree.engines.spark import SparkEngine
-from calitree.engines.spark_sql import to_spark
-from calitree.evaluate import evaluate
+from calitree.engines.spark.sql import to_spark
+from calitree.sql.evaluator import evaluate
 from expression_cases import TEXTS, differences, expression, table
 
 if TYPE_CHECKING:

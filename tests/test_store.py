@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from calitree.annotation import COUNT, Aggregate
-from calitree.message import Message, MessageKey
-from calitree.semiring import MIN
-from calitree.store import Store
+from calitree.calibration.message import Message, MessageKey
+from calitree.calibration.store import Store
+from calitree.engines.api.semiring import MIN
+from calitree.query.annotation import COUNT, Aggregate
 
 OTHER = Aggregate(MIN)
 

@@ -14,7 +14,7 @@ from benchmarks.tpcds_questions import MEASURES, QUESTIONS
 
 from calitree import WideTable
 from calitree.engines.hybrid import HybridEngine
-from calitree.engines.routes import Place
+from calitree.engines.hybrid.routing import Place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,12 +18,12 @@ import pytest
 
 import calitree as ct
 from calitree import CalitreeError, QueryError, SchemaError, WideTable, stale, versions
-from calitree.calibrated import Mode
+from calitree.calibration.history import KEPT
+from calitree.calibration.planning.plan import Plan
 from calitree.engines.spark import SparkEngine
 from calitree.errors import ConflictError, ExpressionError, UpdateError
-from calitree.history import KEPT
-from calitree.plan import Plan
-from calitree.sources import ACCEPTED
+from calitree.storage.frames import ACCEPTED
+from calitree.wide_table import Mode
 from tests.engines import LOCAL, engine_named, spark_engine_named, spark_frame
 
 ENGINES = ["reference", *LOCAL]

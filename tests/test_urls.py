@@ -21,9 +21,9 @@ from pyarrow import fs
 import calitree as ct
 from calitree.engines.hybrid import HybridEngine
 from calitree.errors import CalitreeError, EngineError, SchemaError
-from calitree.parquet import ParquetColumns, read_split
-from calitree.sources import arrow_table, files_of, schema_of
-from calitree.storage import filesystem_of, is_url, path_of, shown, url_of
+from calitree.storage.filesystem import filesystem_of, is_url, path_of, shown, url_of
+from calitree.storage.frames import arrow_table, files_of, schema_of
+from calitree.storage.parquet import ParquetColumns, read_split
 
 SALES = pa.table({"k": [1, 2, 2, 3], "x": [1.5, 2.5, None, 4.5]})
 MEASURES = {"n": "count(*)", "s": "sum(x)"}

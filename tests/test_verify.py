@@ -11,10 +11,10 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import calitree as ct
-from calitree import demo
-from calitree.cli import app
-from calitree.engines.local import values
-from calitree.verify import compare
+from calitree.apps.verify.check import compare
+from calitree.cli import demo
+from calitree.cli.main import app
+from calitree.engines.local.encoding import values
 from tests.test_joingraph import nations
 
 

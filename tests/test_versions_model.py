@@ -33,14 +33,15 @@ from hypothesis.stateful import (
 )
 
 import calitree as ct
-from calitree import stale, versions
-from calitree.calibrated import MODES, WideTable
+from calitree.apps.verify.check import compare, same
+from calitree.apps.verify.plain import attributes_of, query_sql, wide_sql
+from calitree.calibration import versions
+from calitree.calibration.planning import staleness as stale
+from calitree.calibration.planning.plan import Plan
+from calitree.engines.api.signed import settled
 from calitree.errors import ConflictError, UpdateError
-from calitree.plain import attributes_of, query_sql, wide_sql
-from calitree.plan import Plan
-from calitree.query import Asked
-from calitree.signed import settled
-from calitree.verify import compare, same
+from calitree.query.binder import Asked
+from calitree.wide_table import MODES, WideTable
 from tests.databases import (
     PAYLOADS,
     Database,

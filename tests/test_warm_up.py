@@ -33,7 +33,7 @@ def compiled(cache: Path) -> dict[str, int]:
 
 def test_nothing_is_compiled_after_the_warm_up(tmp_path: Path) -> None:
     cache, files = tmp_path / "cache", tmp_path / "files"
-    assert run([sys.executable, "-m", "calitree.cli", "warm-up"], cache).startswith(NOTICE)
+    assert run([sys.executable, "-m", "calitree.cli.main", "warm-up"], cache).startswith(NOTICE)
     before = compiled(cache)
     assert before
     said = run(
@@ -45,7 +45,8 @@ def test_nothing_is_compiled_after_the_warm_up(tmp_path: Path) -> None:
 
 def ask(files: str) -> None:
     """A variety of questions: all kinds of keys and measures, files, cycles, one and two threads."""
-    from calitree.engines.local import LocalEngine, parallel
+    from calitree.engines.local import LocalEngine
+    from calitree.engines.local.engine import parallel
     from tests.sales import database, graph
     from tests.test_local_codes import LAYOUTS, VALUES
     from tests.test_local_scan import ASKED, MEASURES

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import calitree as ct
-from calitree.engines import Column, Contraction, Input, Lifted, Output
+from calitree.engines.api.contraction import Column, Contraction, Input, Lifted, Output
+from calitree.engines.api.semiring import MAX, MIN, SUM_PRODUCT
 from calitree.engines.local import LocalEngine
-from calitree.engines.local.tables import Message
-from calitree.engines.local.wire import from_wire, merging, to_wire
-from calitree.expressions import expression_of
-from calitree.nodes import column, marked
-from calitree.semiring import MAX, MIN, SUM_PRODUCT
+from calitree.engines.local.encoding.wire import from_wire, merging, to_wire
+from calitree.engines.local.tables.tables import Message
+from calitree.sql.nodes import column, marked
+from calitree.sql.parser import expression_of
 from calitree.types import Kind
 from scale import examples
 

@@ -10,25 +10,26 @@ wide = g.calibrate(measures={"revenue": "sum(sales.price)"})
 wide.query(group_by=["stores.city"], where="sales.day >= '2024-01-01'").pandas()
 """
 
-from calitree import saved, semiring
-from calitree.calibrated import WideTable
-from calitree.custom import aggregate
-from calitree.directory import SavedError
+from calitree import saved
+from calitree.calibration.planning.plan import Plan
+from calitree.engines.api import semiring
+from calitree.engines.api.semiring import Semiring
+from calitree.engines.spark.session import spark_session
 from calitree.errors import (
     CalitreeError,
     EngineError,
     ExpressionError,
     QueryError,
+    SavedError,
     SchemaError,
     TreeError,
 )
-from calitree.hypertree import Bag, Hypertree
-from calitree.joingraph import JoinGraph
-from calitree.plan import Plan
-from calitree.result import Result
-from calitree.saved import open_tree as open
-from calitree.semiring import Semiring
-from calitree.spark_session import spark_session
+from calitree.join_graph import JoinGraph
+from calitree.jointree.hypertree import Bag, Hypertree
+from calitree.query.custom import aggregate
+from calitree.results.result import Result
+from calitree.saved.reader import open_tree as open
+from calitree.wide_table import WideTable
 
 __version__ = "0.1.0"
 

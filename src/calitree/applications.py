@@ -6,14 +6,14 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
-    from calitree.apps.cube import Cube
-    from calitree.apps.explanation import Explanation
-    from calitree.apps.leaderboard import Search
-    from calitree.apps.linear import LinearRegression, Ridge
-    from calitree.calibrated import WideTable
-    from calitree.joingraph import On
+    from calitree.apps.cube.cube import Cube
+    from calitree.apps.explain.explanation import Explanation
+    from calitree.apps.regression.linear import LinearRegression, Ridge
+    from calitree.apps.search.leaderboard import Search
+    from calitree.join_graph import On
     from calitree.progress import Progress
-    from calitree.query import MeasureLike
+    from calitree.query.binder import MeasureLike
+    from calitree.wide_table import WideTable
 
 
 class Applications:
@@ -38,7 +38,7 @@ class Applications:
         Cuboids of up to k + 1 columns then need no further message. Two columns that are joined are
         the same dimension. A cube with `where` is one of the rows for which that holds; as questions
         do, it says all it wants and inherits nothing from the tree's pivot. What it would take,
-        `calitree.apps.cube.Cube.estimate` tells.
+        `calitree.apps.cube.cube.Cube.estimate` tells.
 
         >>> from calitree import JoinGraph
         >>> g = JoinGraph(engine="reference")
@@ -51,7 +51,7 @@ class Applications:
         >>> len(cube.cuboid(["city", "month"]).plan.computed)
         0
         """
-        from calitree.apps.cube import Cube
+        from calitree.apps.cube.cube import Cube
 
         return Cube.built(self._wide, dims, k, where=where, budget=budget, progress=progress)
 
@@ -75,7 +75,7 @@ class Applications:
             model.coefficients_, model.r2_
             model.predict(wide, group_by=["stores.city"])
         """
-        from calitree.apps.linear import LinearRegression, Ridge
+        from calitree.apps.regression.linear import LinearRegression, Ridge
 
         options: dict[str, Any] = {
             "categorical": categorical,
@@ -139,7 +139,7 @@ class Applications:
         >>> list(found.model.coefficients_)
         ['size.area']
         """
-        from calitree.apps.search import search
+        from calitree.apps.search.search import search
 
         return search(
             self._wide,
@@ -177,7 +177,7 @@ class Applications:
 
         Each candidate (a value of a column of any relation, or values of up to `depth` columns, at
         most 3) is judged by intervention: what the measure would be without its rows. The result is a
-        table of the `limit` best; `calitree.apps.explain` tells what its columns mean. `attributes`
+        table of the `limit` best; `calitree.apps.explain.explain` tells what its columns mean. `attributes`
         are the columns to look at, without it all that have at most `max_values` values; candidates
         with less than `min_support` of the rows are not looked at. The larger `parsimony` is, the
         more a small candidate is preferred to one that closes more of the gap.
@@ -193,7 +193,7 @@ class Applications:
         "Without sales.channel = 'web' (33 % of the rows), mean where city = 'Quito' would be 9
         instead of 39: 100 % of the gap to the other rows (9)."
         """
-        from calitree.apps.explain import Options, why
+        from calitree.apps.explain.explain import Options, why
 
         chosen = Options(attributes, depth, limit, min_support, max_values, parsimony, progress)
         return why(self._wide, measure, where, expected, chosen)
@@ -219,7 +219,7 @@ class Applications:
             print(wide.explain_change("revenue", a="month = 1", b="month = 2"))
             print(wide.explain_change("revenue", a=wide.version - 1, b=wide.version))
         """
-        from calitree.apps.explain import Options, explain_change
+        from calitree.apps.explain.explain import Options, explain_change
 
         chosen = Options(attributes, depth, limit, min_support, max_values, parsimony, progress)
         return explain_change(self._wide, measure, a, b, chosen)

@@ -42,6 +42,21 @@ class EngineError(CalitreeError):
     """An engine that is not there, or that could not run what it was given."""
 
 
+class MissingRelationError(EngineError):
+    """The rows of a relation are needed, and they are not where they were."""
+
+    def __init__(self, relation: str, reason: str) -> None:
+        super().__init__(
+            f"This needs the rows of {relation}, and {reason}. What does not need them is still "
+            "answered, by the messages that were saved."
+        )
+        self.relation = relation
+
+
+class SavedError(CalitreeError):
+    """A saved tree that cannot be written, or that cannot be opened."""
+
+
 def did_you_mean(name: str, options: Iterable[str]) -> str:
     """A sentence offering the nearest of `options`, or listing them where they are few."""
     known = sorted(set(options))

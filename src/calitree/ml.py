@@ -8,6 +8,6 @@
 `scikit-learn` itself is not needed. `sklearn.base.clone` copies these models as it does its own.
 """
 
-from calitree.apps.linear import LinearRegression, Ridge
+from calitree.apps.regression.linear import LinearRegression, Ridge
 
 __all__ = ["LinearRegression", "Ridge"]

@@ -16,11 +16,11 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from calitree.errors import UpdateError
-from calitree.listing import ending
-from calitree.sources import arrow_table
+from calitree.storage.frames import arrow_table
+from calitree.storage.listing import ending
 
 if TYPE_CHECKING:
-    from calitree.calibrated import WideTable
+    from calitree.wide_table import WideTable
 
 COMES = (1, True, "+", "i", "insert", "c", "create", "r", "read")
 GOES = (-1, 0, False, "-", "d", "delete")

@@ -1,0 +1,1 @@
+"""Data cubes over the join."""

@@ -1,0 +1,1 @@
+"""Which rows make a measure what it is."""

@@ -1,0 +1,215 @@
+"""The explanations found, best first: a table, and its first row as a sentence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from decimal import Decimal, localcontext
+from functools import cached_property
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from calitree.apps.explain.gap import Number
+from calitree.apps.explain.removals import Inquiry, Removals
+from calitree.errors import QueryError
+from calitree.results.result import Tabular, text_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CLOSE = 1e-9
+"""Floating-point numbers that are the same but for the order in which they were added."""
+
+
+class Explanation(Tabular):
+    """Which rows explain it, ranked: one row a candidate.
+
+    `explanation` is a condition that can be given as `where=`; the other columns are told in
+    `calitree.apps.explain.explain`.
+    """
+
+    def __init__(
+        self,
+        asked: Inquiry,
+        found: Sequence[tuple[Removals, int]],
+        is_change: bool,
+        questions: int,
+    ) -> None:
+        self._asked = asked
+        self._is_change = is_change
+        self.questions = questions
+        """How many questions it took: it does not depend on the number of candidates."""
+        self._rows = [self._row(*each) for each in found]
+
+    def _row(self, removals: Removals, at: int) -> dict[str, Any]:
+        side, other = self._asked.side, self._asked.other
+        without, others = (
+            each.counted(values[at].as_py())
+            for each, values in zip((side, other), removals.without, strict=True)
+        )
+        ours, theirs = (int(rows[at]) for rows in removals.rows)
+        rows = ours + theirs if self._is_change else ours
+        of = side.rows + other.rows if self._is_change else side.rows
+        return {
+            "explanation": removals.predicate(at),
+            "attributes": list(removals.columns),
+            **self._influence(without, others),
+            "closed": float(removals.closed[at]),
+            "support": rows / of,
+            "rows": rows,
+            "risk_ratio": self._risk_ratio(ours, theirs),
+            "score": float(removals.score[at]),
+        }
+
+    def _influence(self, without: Number | None, others: Number | None) -> dict[str, Any]:
+        """What the removal makes of the measure, and of what it is compared with."""
+        side, other, gap = self._asked.side, self._asked.other, self._asked.gap
+        if self._is_change:
+            change, left = minus(side.value, other.value), minus(without, others)
+            parts = {"before": others, "after": without}
+            return {"influence": minus(change, left), "without": left, **parts}
+        reference = None if others is None else float(gap.reference(float(others)))
+        influence = minus(side.value, without)
+        return {"influence": influence, "without": without, "reference": reference}
+
+    def _risk_ratio(self, ours: int, theirs: int) -> float:
+        """How many times as likely its rows are on our side as the others."""
+        side, other = self._asked.side, self._asked.other
+        rest = side.rows - ours, other.rows - theirs
+        return (ours / (ours + theirs)) / (rest[0] / sum(rest))
+
+    @property
+    def best(self) -> dict[str, Any]:
+        """The first row."""
+        if not self._rows:
+            raise QueryError(self.sentence)
+        return self._rows[0]
+
+    @property
+    def sentence(self) -> str:
+        """The first row in words."""
+        side, other = self._asked.side, self._asked.other
+        name = side.measure.name
+        if not self._rows:
+            changes = f"the change of {name}" if self._is_change else f"{name} {side.phrase}"
+            return f"Nothing was found that explains {changes}."
+        best = self._rows[0]
+        start = f"Without {best['explanation']} ({_percent(best['support'])} of the rows), {name}"
+        if self._is_change:
+            change = minus(side.value, other.value)
+            return (
+                f"{start} would have changed by {shown(best['without'])} instead of {shown(change)} "
+                f"from {other.label} to {side.label}: {_percent(best['closed'])} of the change."
+            )
+        return (
+            f"{start} {side.phrase} would be {shown(best['without'])} instead of {shown(side.value)}: "
+            f"{_percent(best['closed'])} of the gap to {self._asked.gap.phrase}."
+        )
+
+    def verify(self) -> list[dict[str, Any]]:
+        """Leave the rows of each explanation really out and ask again: the rows of this table whose
+        influence is another then, with what it is as `asked_again`. There should be none.
+        """
+        side, other = self._asked.side, self._asked.other
+        wrong = []
+        for row in self._rows:
+            without = side.without(row["explanation"])
+            influence = minus(side.value, without)
+            if self._is_change:
+                left = minus(without, other.without(row["explanation"]))
+                influence = minus(minus(side.value, other.value), left)
+            scale = max(abs(float(each or 0)) for each in (side.value, other.value, without))
+            if not _agree(row["influence"], influence, scale):
+                wrong.append({**row, "asked_again": influence})
+        return wrong
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self._arrow.column_names)
+
+    @cached_property
+    def _arrow(self) -> pa.Table:
+        import pyarrow as pa
+
+        parts = ["before", "after"] if self._is_change else ["reference"]
+        types = {
+            "explanation": pa.string(),
+            "attributes": pa.list_(pa.string()),
+            **dict.fromkeys(("influence", "without", *parts)),
+            **{"closed": pa.float64(), "support": pa.float64(), "rows": pa.int64()},
+            **{"risk_ratio": pa.float64(), "score": pa.float64()},
+        }
+        columns: dict[str, Any] = {}
+        for name, dtype in types.items():
+            values = [row[name] for row in self._rows]
+            columns[name] = _numbers(values) if dtype is None else pa.array(values, dtype)
+        return pa.table(columns)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __repr__(self) -> str:
+        if not self._rows:
+            return self.sentence
+        shown = [name for name in self.columns if name != "attributes"]
+        return f"{self.sentence}\n\n{text_of(self._rows[:10], shown, len(self))}"
+
+    def _repr_html_(self) -> str:
+        names = [name for name in self.columns if name != "attributes"]
+        titles = "".join(f"<th>{escape(name)}</th>" for name in names)
+        body = "".join(f"<tr>{_cells(row, names)}</tr>" for row in self._rows)
+        table = f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>"
+        return f"<p>{escape(self.sentence)}</p>{table if self._rows else ''}"
+
+
+def minus(a: Number | None, b: Number | None) -> Number | None:
+    """a - b with all digits, unless one of them is a float; NULL if one is."""
+    if a is None or b is None:
+        return None
+    if isinstance(a, float) or isinstance(b, float):
+        return float(a) - float(b)
+    if isinstance(a, int) and isinstance(b, int):
+        return a - b
+    with localcontext(prec=80):
+        return Decimal(a) - Decimal(b)
+
+
+def shown(value: Number | None) -> str:
+    """A number as people read it."""
+    if value is None:
+        return "NULL"
+    whole = isinstance(value, int) or abs(float(value)) >= 1e5
+    return f"{value:,.0f}" if whole else f"{value:,.5g}"
+
+
+def _percent(part: float) -> str:
+    return f"{100 * part:.{0 if part >= 0.1 else 1}f} %"
+
+
+def _agree(ours: Number | None, again: Number | None, scale: float) -> bool:
+    if ours is None or again is None:
+        return ours is again
+    if isinstance(ours, float) or isinstance(again, float):
+        return math.isclose(ours, again, rel_tol=CLOSE, abs_tol=CLOSE * scale)
+    return ours == again
+
+
+def _numbers(values: Sequence[Number | None]) -> pa.Array:
+    """A column of numbers, exact if all are."""
+    import pyarrow as pa
+
+    known = [value for value in values if value is not None]
+    if not known or any(isinstance(value, float) for value in known):
+        return pa.array([None if value is None else float(value) for value in values], pa.float64())
+    if all(isinstance(value, int) and -(2**63) <= value < 2**63 for value in known):
+        return pa.array(values, pa.int64())
+    return pa.array([None if value is None else Decimal(value) for value in values])
+
+
+def _cells(row: Mapping[str, Any], names: Sequence[str]) -> str:
+    cells = []
+    for name in names:
+        value = row[name]
+        text = value if isinstance(value, str) else shown(value)
+        cells.append(f"<td>{escape(text)}</td>")
+    return "".join(cells)

@@ -1,0 +1,105 @@
+"""Rows given to a fitted model: the columns of a frame, as numbers or as the effects of levels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from calitree.errors import QueryError, SchemaError, did_you_mean
+from calitree.jointree.schema import find_name
+from calitree.types import kind_of_arrow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from calitree.apps.regression.gram import Array
+    from calitree.apps.regression.least_squares import Solution
+
+
+def table_of(frame: Any) -> pa.Table:
+    """A frame of any make as an Arrow table."""
+    from calitree.storage.frames import arrow_table
+
+    return arrow_table("The frame", frame)
+
+
+def column_of(table: pa.Table, name: str) -> pa.ChunkedArray:
+    """A column by its name as the model has it, or without its relation."""
+    for each in (name, name.rpartition(".")[2]):
+        found = find_name(each, table.column_names)
+        if found is not None:
+            return table.column(found)
+    hint = did_you_mean(name, table.column_names)
+    raise SchemaError(f"The frame has no column {name!r}.{hint}")
+
+
+def numbers_of(table: pa.Table, name: str) -> Array:
+    """A column as doubles; NULL is NaN."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = column_of(table, name)
+    kind = kind_of_arrow(column.type)
+    if pa.types.is_boolean(column.type):
+        column = pc.cast(column, pa.int8())
+    elif not (kind.is_number or pa.types.is_null(column.type)):
+        raise QueryError(f"{name} is {kind.phrase} in the frame, but a number in the model.")
+    return np.asarray(pc.cast(column, pa.float64(), safe=False), dtype=np.float64)
+
+
+def effects_of(table: pa.Table, name: str, effects: Mapping[Any, float]) -> Array:
+    """For each row the effect of its level: none if the model does not know it; NaN if it is NULL."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = column_of(table, name)
+    if pa.types.is_dictionary(column.type):
+        column = pc.cast(column, column.type.value_type)
+    levels = pa.array(list(effects)) if effects else pa.array([], column.type)
+    ours, theirs = kind_of_arrow(levels.type), kind_of_arrow(column.type)
+    if not ours.meets(theirs):
+        raise QueryError(
+            f"{name} is {theirs.phrase} in the frame, but its levels in the model are of kind "
+            f"{ours.value}."
+        )
+    if ours is not theirs:
+        levels = pc.cast(levels, pa.float64())
+        column = pc.cast(column, pa.float64())
+    elif levels.type != column.type:
+        column = pc.cast(column, levels.type)
+    values = np.array([*effects.values(), 0.0])
+    at = pc.index_in(column, value_set=levels, skip_nulls=True)
+    codes = np.asarray(pc.fill_null(at, len(effects)), dtype=np.int64)
+    return np.where(np.asarray(pc.is_null(column), dtype=bool), np.nan, values[codes])
+
+
+def predictions(solution: Solution, table: pa.Table) -> Array:
+    """What a model says of each row; NaN where a feature is missing."""
+    import numpy as np
+
+    found = np.full(table.num_rows, solution.base)
+    for name, slope in solution.slopes.items():
+        found += slope * (numbers_of(table, name) - solution.means[name])
+    for name, effects in solution.effects.items():
+        found += effects_of(table, name, effects)
+    return found
+
+
+def r2_of(solution: Solution, table: pa.Table, target: str) -> float:
+    """The part of the target's variance that a model explains, over the rows where nothing is missing."""
+    import numpy as np
+
+    y, predicted = numbers_of(table, target), predictions(solution, table)
+    known = np.isfinite(y) & np.isfinite(predicted)
+    y, predicted = y[known], predicted[known]
+    if not len(y):
+        raise QueryError("There is no row to score.")
+    if len(y) < 2:
+        return math.nan
+    spread, square = np.sum((y - y.mean()) ** 2), np.sum((y - predicted) ** 2)
+    if spread == 0:
+        return 1.0 if square == 0 else 0.0
+    return float(1 - square / spread)

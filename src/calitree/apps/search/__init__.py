@@ -1,0 +1,1 @@
+"""Tables that improve a model."""

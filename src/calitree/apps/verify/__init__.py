@@ -1,0 +1,1 @@
+"""Answers checked against the join really built."""

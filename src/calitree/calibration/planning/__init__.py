@@ -1,0 +1,1 @@
+"""From a query to a plan: where annotations stand, which root, which messages are missing."""

@@ -1,0 +1,127 @@
+"""Estimated work of messages, in rows: enough to tell a fact table from a dimension, no more.
+
+Known sizes (relations, stored messages) are used where there are any. An attribute has at most as
+many values as the smallest relation that has it; how many a separator has, the pivot's message over it
+tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from calitree.calibration.message import Message
+from calitree.calibration.planning.placement import Placement
+from calitree.jointree.hypertree import Edge
+from calitree.jointree.schema import Schema
+
+ABSORBING = 1.02
+"""What absorbing costs more than sending, where a message can be kept for later queries: an answer
+cannot.
+"""
+
+
+class Cost:
+    """Estimates for one placement. `stored` tells which messages are at hand, `keeps` whether new
+    ones are kept, `refreshing` what those that are stale still cost, `values` how many combinations
+    of values some attributes have.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        placement: Placement,
+        stored: Mapping[Edge, Message],
+        keeps: bool = True,
+        refreshing: Mapping[Edge, float] | None = None,
+        values: Mapping[frozenset[str], int] | None = None,
+    ) -> None:
+        self.absorbing = ABSORBING if keeps else 1.0
+        self.schema = schema
+        self.placement = placement
+        self.tree = placement.tree
+        self.stored = stored
+        self.values = values or {}
+        self._distinct: dict[str, float] = {}
+        self._fanout: dict[Edge, float] = {}
+        self._rows: dict[Edge, float] = {}
+        self._work: dict[Edge, float] = dict(refreshing or {})
+
+    def distinct(self, attribute: str) -> float:
+        if attribute not in self._distinct:
+            rows = [
+                self.schema.relations[relation].table.rows
+                for relation in self.schema.attributes[attribute].relations
+                if relation in self.placement.query.relations
+            ]
+            known = self.values.get(frozenset((attribute,)))
+            self._distinct[attribute] = max(1, min(rows, default=1) if known is None else known)
+        return self._distinct[attribute]
+
+    def rows(self, source: str, target: str) -> float:
+        """How many rows the message has."""
+        edge = (source, target)
+        if edge not in self._rows:
+            if edge in self.stored:
+                self._rows[edge] = self.stored[edge].table.rows
+            else:
+                keep = self.placement.keep(source, target)
+                values = prod(self.distinct(a) for a in keep)
+                self._rows[edge] = min(self.joined(source, target), values)
+        return self._rows[edge]
+
+    def largest(self, bag: str) -> int | None:
+        """The rows of the bag's largest joined relation, if there is one."""
+        relations = self.tree.bag(bag).relations
+        joined = [r for r in relations if r in self.placement.query.relations]
+        return max([self.schema.relations[r].table.rows for r in joined], default=None)
+
+    def joined(self, bag: str, target: str | None) -> float:
+        """How many rows are joined at a bag when it sends to `target` (None: absorbs)."""
+        here = self.largest(bag)
+        incoming = [w for w in self.tree.neighbours(bag) if w != target]
+        if here is None:
+            return max((self.rows(w, bag) for w in incoming), default=1)
+        return here * prod([self.fanout(w, bag) for w in incoming])
+
+    def fanout(self, source: str, target: str) -> float:
+        """How many rows of the message join one row at most: one a key, if nothing is carried."""
+        edge = (source, target)
+        if edge not in self._fanout:
+            if self.placement.carried(source, target):
+                separator = self.tree.separator(source, target)
+                keys = self.values.get(separator) or prod(map(self.distinct, separator))
+                self._fanout[edge] = max(1.0, self.rows(source, target) / keys)
+            else:
+                self._fanout[edge] = 1.0
+        return self._fanout[edge]
+
+    def contraction(self, bag: str, target: str | None) -> float:
+        incoming = (w for w in self.tree.neighbours(bag) if w != target)
+        return self.joined(bag, target) + sum(self.rows(w, bag) for w in incoming)
+
+    def message(self, source: str, target: str) -> float:
+        """The work to have the message: none if it is stored, else its own and that of those it
+        needs.
+        """
+        edge = (source, target)
+        if edge not in self._work:
+            if edge in self.stored or edge not in self.placement.edges:
+                return 0.0
+            needed = (w for w in self.tree.neighbours(source) if w != target)
+            own = self.contraction(source, target) + self.rows(source, target)
+            self._work[edge] = own + sum(self.message(w, source) for w in needed)
+        return self._work[edge]
+
+    def least(self, root: str) -> float:
+        """What `answer` is at least, told without a look at any message."""
+        return self.absorbing * (self.largest(root) or 0)
+
+    def answer(self, root: str) -> float:
+        """The work to answer at this root.
+
+        Absorbing counts a little more than sending: a message can be kept for later queries, an
+        answer cannot.
+        """
+        sent = sum(self.message(w, root) for w in self.tree.neighbours(root))
+        return self.absorbing * self.contraction(root, None) + sent

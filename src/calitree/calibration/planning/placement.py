@@ -1,0 +1,199 @@
+"""Which annotation takes effect at which bag (paper §3.3, §3.4.2).
+
+γ and σ may stand on any bag that has their attributes. To reuse as much as possible they are placed
+as near to the root as they can be: behind the edge u → v stands only what *cannot* be applied on
+v's side, because all bags that could are behind u. That does not depend on the root, so one
+placement gives the keys of all directed edges at once. A σ may also be bound to one bag: the
+pivot's are, and so are those that a plan pushes down.
+
+A predicate over attributes that no bag has together is applied where they first meet; until there
+they are carried as if they were grouped by (the paper's rewrite of multi-attribute predicates).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple
+
+from calitree.calibration.message import MessageKey
+from calitree.jointree.hypertree import Edge, Hypertree
+from calitree.query.annotation import (
+    Aggregate,
+    Annotation,
+    Augment,
+    Exclude,
+    GroupBy,
+    Select,
+    Update,
+)
+from calitree.query.binder import Query
+from calitree.sql.parser import Expression
+
+
+class Behind(NamedTuple):
+    """What is behind each directed edge, whatever is grouped by or filtered: the relations joined,
+    the attributes that they supply, and the columns that a message must carry for the aggregates.
+    """
+
+    relations: Mapping[Edge, frozenset[str]]
+    supplied: Mapping[Edge, frozenset[str]]
+    columns: Mapping[Edge, tuple[Aggregate, ...]]
+
+
+def behind_of(tree: Hypertree, query: Query) -> Behind:
+    """It depends on the query's relations and aggregates only, so most queries can share it."""
+    relations, supplied, columns = {}, {}, {}
+    for edge in tree.directed:
+        bags = tree.behind(*edge)
+        here = frozenset(r for r in query.relations if tree.home(r) in bags)
+        parts = (aggregate.behind(here) for aggregate in query.aggregates)
+        relations[edge] = here
+        supplied[edge] = frozenset().union(*(tree.relations[r] for r in here))
+        columns[edge] = tuple(dict.fromkeys(part for part in parts if not part.is_one))
+    return Behind(relations, supplied, columns)
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A query's annotations on a tree."""
+
+    tree: Hypertree
+    query: Query
+    versions: Mapping[str, int]
+    """The version of each relation; 0, as first loaded, is what no annotation means."""
+
+    behind: Behind
+    bound: Mapping[Expression, str] = field(default_factory=dict)
+
+    @cached_property
+    def excluded(self) -> frozenset[str]:
+        return frozenset(self.tree.relations) - self.query.relations
+
+    @cached_property
+    def candidates(self) -> dict[Expression, frozenset[str]]:
+        """For each predicate the bags it may stand on; none if its attributes meet in no bag."""
+        return {p: self.tree.holders(p.attributes) for p in self.query.where}
+
+    def at(self, predicate: Expression) -> frozenset[str]:
+        """The bags that must all be behind an edge for the predicate to be applied behind it."""
+        bag = self.bound.get(predicate)
+        if bag is not None:
+            return frozenset((bag,))
+        here = self.candidates[predicate]
+        if here:
+            return here
+        return frozenset().union(*(self.tree.holders((a,)) for a in predicate.attributes))
+
+    @cached_property
+    def _sites(self) -> tuple[tuple[Expression, frozenset[str]], ...]:
+        return tuple((p, self.at(p)) for p in self.query.where)
+
+    @cached_property
+    def _groups(self) -> tuple[tuple[str, frozenset[str]], ...]:
+        return tuple((a, self.tree.holders((a,))) for a in self.query.keep)
+
+    def relations_behind(self, source: str, target: str) -> frozenset[str]:
+        """The joined relations behind an edge. If there are none, the message is the identity."""
+        return self.behind.relations[source, target]
+
+    @cached_property
+    def edges(self) -> frozenset[Edge]:
+        """The directed edges whose messages say something: behind the others all is the identity."""
+        return frozenset(edge for edge, relations in self.behind.relations.items() if relations)
+
+    @property
+    def columns(self) -> Mapping[Edge, tuple[Aggregate, ...]]:
+        """The columns that each message must carry for the query's aggregates."""
+        return self.behind.columns
+
+    @cached_property
+    def _selected(self) -> dict[Edge, frozenset[Expression]]:
+        found = {}
+        for edge in self.tree.directed:
+            bags, supplied = self.tree.behind(*edge), self.behind.supplied[edge]
+            # A bag has attributes that a relation left out would supply; then they come from ahead.
+            found[edge] = frozenset(
+                p for p, sites in self._sites if sites <= bags and p.attributes <= supplied
+            )
+        return found
+
+    def selected(self, source: str, target: str) -> frozenset[Expression]:
+        """The predicates applied behind an edge."""
+        return self._selected[source, target]
+
+    @cached_property
+    def _carried(self) -> dict[Edge, frozenset[str]]:
+        found = {}
+        for edge in self.tree.directed:
+            bags = self.tree.behind(*edge)
+            carried = {a for a, holders in self._groups if holders <= bags}
+            for predicate, sites in self._sites:
+                if predicate not in self._selected[edge] and (
+                    sites <= bags or not self.candidates[predicate]
+                ):
+                    carried |= {a for a in predicate.attributes if self.tree.holders((a,)) <= bags}
+            found[edge] = frozenset(carried)
+        return found
+
+    def carried(self, source: str, target: str) -> frozenset[str]:
+        """Attributes that an edge carries beyond its separator: γ's, and those of predicates still
+        to come.
+        """
+        return self._carried[source, target]
+
+    def keep(self, source: str, target: str) -> tuple[str, ...]:
+        """The attributes of the message: the separator and what is carried, as far as relations
+        supply them.
+        """
+        wanted = self.tree.separator(source, target) | self.carried(source, target)
+        return tuple(sorted(wanted & self.behind.supplied[source, target]))
+
+    @cached_property
+    def _effects(self) -> tuple[tuple[Annotation, frozenset[str]], ...]:
+        """R̄, R⁺ and R*, and the bags that must be behind an edge for them to be in effect there.
+
+        Of a relation that was added, absence needs no annotation: so it was at first.
+        """
+        added = self.tree.added
+        changes: list[Exclude | Augment | Update] = [Exclude(r) for r in self.excluded - added]
+        changes += [Augment(r) for r in added - self.excluded]
+        changes += [Update(r, v) for r, v in self.versions.items() if v and r not in self.excluded]
+        return tuple((each, frozenset((self.tree.home(each.relation),))) for each in changes)
+
+    def key(self, source: str, target: str) -> MessageKey:
+        """The key of the message source → target under this placement."""
+        extra = self.tree.extra(source, target) & self.behind.supplied[source, target]
+        behind: set[Annotation] = {GroupBy(a) for a in self.carried(source, target) | extra}
+        behind |= {Select(p) for p in self.selected(source, target)}
+        if self._effects:
+            bags = self.tree.behind(source, target)
+            behind |= {annotation for annotation, at in self._effects if at <= bags}
+        return MessageKey(source, target, frozenset(behind))
+
+    @cached_property
+    def keys(self) -> dict[Edge, MessageKey]:
+        return {(u, v): self.key(u, v) for u, v in self.tree.directed}
+
+    def where(self, bag: str, target: str | None) -> tuple[Expression, ...]:
+        """The predicates that this bag applies when it sends to `target`, or absorbs (None)."""
+        if not self.query.where:
+            return ()
+        due = frozenset(self.query.where) if target is None else self.selected(bag, target)
+        for other in self.tree.neighbours(bag):
+            if other != target:
+                due -= self.selected(other, bag)
+        return tuple(p for p in self.query.where if p in due)
+
+    def binding(self, predicate: Expression, bag: str) -> Placement:
+        """The same placement with one predicate bound to one bag."""
+        return replace(self, bound={**self.bound, predicate: bag})
+
+    def can_bind(self, predicate: Expression, bag: str) -> bool:
+        """Whether the bag has the predicate's attributes from its own joined relations."""
+        own: set[str] = set()
+        for relation in self.tree.bag(bag).relations:
+            if relation in self.query.relations:
+                own |= self.tree.relations[relation]
+        return predicate.attributes <= own

@@ -1,0 +1,151 @@
+"""A query, and how its answer is made of what the root absorbs: worked out once, used every time it
+is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from calitree.calibration.message import column_names
+from calitree.engines.api.contraction import stored_parts
+from calitree.query.annotation import COUNT
+from calitree.query.binder import Query
+from calitree.sql.nodes import column
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Compute = Callable[[dict[str, Any], int], Any]
+"""Given columns and their length, another column."""
+
+
+class Question:
+    """The result's columns as formulas over the columns of the absorbed table."""
+
+    def __init__(self, query: Query) -> None:
+        self.query = query
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The group-by columns as written, then the measures."""
+        grouped = (text for text, _ in self.query.group_by)
+        return (*grouped, *(name for name, _ in self.query.measures))
+
+    @cached_property
+    def formulas(self) -> dict[str, exp.Expr]:
+        """Each result column as an expression over the columns of an absorbed table that has rows.
+
+        A group without rows is absent, so a sum that is NULL only over no rows never is there.
+        """
+        count = column_names(self.query.aggregates).get(COUNT)
+        return {name: _of_some_rows(node, count) for name, node in self._formulas.items()}
+
+    @cached_property
+    def _formulas(self) -> dict[str, exp.Expr]:
+        names = column_names(self.query.aggregates)
+        found: dict[str, exp.Expr] = {
+            text: column(attribute) for text, attribute in self.query.group_by
+        }
+        for name, measure in self.query.measures:
+            swap: dict[str, str] = {}
+            for i, aggregate in enumerate(measure.aggregates):
+                ours = stored_parts(f"a{i}", aggregate.semiring)
+                theirs = stored_parts(names[aggregate], aggregate.semiring)
+                swap |= dict(zip(ours, theirs, strict=True))
+            found[name] = measure.final.transform(_renamed, swap)
+        return found
+
+    @cached_property
+    def _compiled(self) -> list[Compute]:
+        return [_compute(formula) for formula in self.formulas.values()]
+
+    @cached_property
+    def _measures(self) -> dict[str, Compute]:
+        return {name: _compute(self._formulas[name]) for name, _ in self.query.measures}
+
+    def answer(self, absorbed: pa.Table) -> pa.Table:
+        """The columns asked for."""
+        import pyarrow as pa
+
+        if absorbed.num_rows == 0 and not self.query.group_by:
+            nothing = self._nothing(absorbed)
+            return pa.table(self.measured(_by_name(nothing), nothing.num_rows))
+        columns = _by_name(absorbed)
+        arrays = [compute(columns, absorbed.num_rows) for compute in self._compiled]
+        return pa.Table.from_arrays(arrays, names=self.columns)
+
+    def keys(self, absorbed: pa.Table) -> dict[str, Any]:
+        """The group-by columns as written."""
+        columns = _by_name(absorbed)
+        names = [text for text, _ in self.query.group_by]
+        computed = zip(names, self._compiled, strict=False)
+        return {name: compute(columns, absorbed.num_rows) for name, compute in computed}
+
+    def measured(self, absorbed: dict[str, Any], length: int) -> dict[str, Any]:
+        """The measures, of groups that may also have no rows."""
+        return {name: compute(absorbed, length) for name, compute in self._measures.items()}
+
+    def _nothing(self, absorbed: pa.Table) -> pa.Table:
+        """A total over no rows is still one row: zero of each semiring, from which COUNT makes 0,
+        SUM NULL.
+        """
+        import pyarrow as pa
+
+        zeros: dict[str, Any] = {}
+        for aggregate, name in column_names(self.query.aggregates).items():
+            parts = stored_parts(name, aggregate.semiring)
+            for part, zero in zip(parts, aggregate.semiring.zero, strict=True):
+                dtype = absorbed.schema.field(part).type
+                zeros[part] = pa.array([zero], None if pa.types.is_null(dtype) else dtype)
+        return pa.table(zeros)
+
+
+def _by_name(table: pa.Table) -> dict[str, Any]:
+    return dict(zip(table.column_names, table.columns, strict=True))
+
+
+def _compute(formula: exp.Expr) -> Compute:
+    from calitree.sql.evaluator import compile
+
+    run = compile(formula)
+    return _column(formula.name, run) if isinstance(formula, exp.Column) else run
+
+
+def _column(name: str, compute: Compute) -> Compute:
+    """A column by itself: as it is, if its type is one that every engine gives back."""
+    import pyarrow as pa
+
+    plain = (pa.int64(), pa.float64(), pa.string(), pa.bool_(), pa.date32())
+
+    def column(columns: dict[str, Any], length: int) -> Any:
+        found = columns[name]
+        return found if found.type in plain else compute(columns, length)
+
+    return column
+
+
+def _of_some_rows(node: exp.Expr, count: str | None) -> exp.Expr:
+    """CASE WHEN count > 0 THEN x END where there are rows: x."""
+    if isinstance(node, exp.Case) and node.args.get("default") is None:
+        (branch, *others) = node.args["ifs"]
+        condition = branch.this
+        if (
+            not others
+            and isinstance(condition, exp.GT)
+            and isinstance(condition.this, exp.Column)
+            and condition.this.name == count
+            and condition.expression.name == "0"
+        ):
+            value: exp.Expr = branch.args["true"]
+            return value
+    return node
+
+
+def _renamed(node: exp.Expr, swap: dict[str, str]) -> exp.Expr:
+    if isinstance(node, exp.Column) and node.name in swap:
+        return column(swap[node.name])
+    return node

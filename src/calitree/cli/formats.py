@@ -1,0 +1,80 @@
+"""An answer as the command line gives it: a table to look at, or a file for another program."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calitree.errors import QueryError, did_you_mean
+from calitree.results.result import Result
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMATS = ("table", "csv", "json", "parquet")
+
+
+def check_format(form: str, output: Path | None) -> None:
+    """An error for a format that there is not, before anything is computed for it."""
+    if form not in FORMATS:
+        raise QueryError(f"There is no format {form!r}.{did_you_mean(form, FORMATS)}")
+    if form == "parquet" and output is None:
+        raise QueryError("Parquet goes into a file: say --output FILE.")
+
+
+def write(result: Result, form: str, output: Path | None) -> None:
+    """Write an answer to a file, or to standard output."""
+    if output is None:
+        sys.stdout.write(text_of(result, form))
+        sys.stdout.flush()
+        return
+    content = _parquet(result) if form == "parquet" else text_of(result, form).encode()
+    try:
+        output.write_bytes(content)
+    except OSError as error:
+        raise QueryError(f"Cannot write {output}: {error.strerror}.") from error
+
+
+def text_of(result: Result, form: str) -> str:
+    """An answer in one of the formats that are text."""
+    if form == "table":
+        return f"{result.text()}\n" if len(result) else f"{result.text()}\n0 rows\n"
+    if form == "csv":
+        return _csv(result.arrow())
+    rows = ({name: _plain(value) for name, value in row.items()} for row in result.rows())
+    return "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
+
+
+def _parquet(result: Result) -> memoryview:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    sink = pa.BufferOutputStream()
+    parquet.write_table(result.arrow(), sink)
+    return memoryview(sink.getvalue())
+
+
+def _csv(table: pa.Table) -> str:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    for at, field in enumerate(table.schema):
+        if pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type):
+            shown = [_plain(value) for value in table.column(at).to_pylist()]
+            table = table.set_column(at, field.name, pa.array(shown, pa.string()))
+    sink = pa.BufferOutputStream()
+    csv.write_csv(table, sink)
+    text: str = sink.getvalue().to_pybytes().decode()
+    return text
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON can have it: what it has no word for is text, and bytes are hexadecimal."""
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value.isoformat() if hasattr(value, "isoformat") else value

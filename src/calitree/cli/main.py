@@ -1,0 +1,308 @@
+"""The command line: a thin layer over the package."""
+
+from __future__ import annotations
+
+import logging
+import re
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+if TYPE_CHECKING:
+    from calitree.query.binder import MeasureLike
+
+
+class Commands(TyperGroup):
+    """All commands: our own errors are one line on standard error, not a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        from calitree.errors import CalitreeError
+
+        try:
+            return super().invoke(ctx)
+        except CalitreeError as error:
+            if ctx.params.get("trace"):
+                typer.echo(traceback.format_exc(), err=True)
+            typer.echo(f"calitree: {error}", err=True)
+            raise typer.Exit(2) from error
+        except KeyboardInterrupt as error:
+            typer.echo("calitree: interrupted", err=True)
+            raise typer.Exit(130) from error
+
+
+app = typer.Typer(
+    cls=Commands,
+    help="Interactive analytics over the join of many tables, without ever building that join.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # in rich's, [relations] would be a colour
+    context_settings={"max_content_width": 100},
+)
+
+ENGINE = "Who computes: hybrid, spark or local; hybrid if PySpark is installed, else local."
+NAMED = re.compile(r"\s*([^\W\d]\w*)\s*=\s*(.+)", re.DOTALL)
+"""A new measure: its name, and its SQL."""
+
+
+@app.callback(invoke_without_command=True)
+def top(
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Tell of an error also where it came from, in full.")
+    ] = False,
+) -> None:
+    if version:
+        from calitree import __version__
+
+        typer.echo(f"calitree {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def demo(
+    engine: Annotated[
+        str, typer.Option(help="Who computes: hybrid, spark, local or reference.")
+    ] = "hybrid",
+) -> None:
+    """Calibrate a year of flights, ask eight delta queries, check them.
+
+    Exit status 1 if any answer differs from that of the join really built.
+    """
+    from calitree.cli.demo import run
+
+    if not run(engine):
+        raise typer.Exit(1)
+
+
+@app.command()
+def calibrate(
+    model: Annotated[
+        Path, typer.Argument(help="A TOML file of relations, joins and measures.", dir_okay=False)
+    ],
+    out: Annotated[str, typer.Option(help="The directory (or URL) to save the tree in.")],
+    engine: Annotated[str | None, typer.Option(help=ENGINE)] = None,
+    master: Annotated[
+        str | None, typer.Option(help="Where Spark runs, such as local[4] or spark://host:7077.")
+    ] = None,
+    remote: Annotated[
+        str | None, typer.Option(help="A Spark Connect server, such as sc://host.")
+    ] = None,
+    in_process: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Megabytes that a relation may have to be held by this process. [default: 256]",
+        ),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+) -> None:
+    """Calibrate the tree of a model file and save it.
+
+    What a cluster needs is in docs/cluster.md.
+
+    \b
+        [relations]
+        sales = "sales/*.parquet"
+        stores = "stores.parquet"
+        [[joins]]
+        left = "sales"
+        right = "stores"
+        on = "store_nbr"
+        [measures]
+        n = "count(*)"
+        revenue = "sum(sales.price)"
+    """
+    from calitree.cli.model import Model
+    from calitree.saved.directory import Directory
+    from calitree.saved.manifest import MANIFESTS
+
+    given = Model.read(model)
+    graph = given.graph(_engine(engine, master, remote, in_process))
+    # Where nothing can be saved, that is better known before long work than after it.
+    Directory(out).make(MANIFESTS)
+    wide = given.calibrate(graph, progress=False if quiet else None)
+    version = wide.save(out)
+    if not quiet:
+        typer.echo(str(wide.calibration), err=True)
+        typer.echo(f"Saved to {out}, version {version}.", err=True)
+
+
+@app.command()
+def query(
+    tree: Annotated[str, typer.Argument(help="The directory (or URL) of a saved tree.")],
+    by: Annotated[
+        list[str] | None, typer.Option("--by", "-b", help="A column to group by. Repeatable.")
+    ] = None,
+    where: Annotated[str | None, typer.Option("--where", "-w", help="An SQL condition.")] = None,
+    measure: Annotated[
+        list[str] | None,
+        typer.Option("--measure", "-m", help="A measure's name, or name=EXPRESSION. Repeatable."),
+    ] = None,
+    relation: Annotated[
+        list[str] | None, typer.Option(help="Join only these relations. Repeatable.")
+    ] = None,
+    form: Annotated[
+        str, typer.Option("--format", "-f", help="One of table, csv, json, parquet.")
+    ] = "table",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A file instead of standard output.")
+    ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Show what would be reused and computed, only.")
+    ] = False,
+    engine: Annotated[str | None, typer.Option(help=ENGINE)] = None,
+    master: Annotated[str | None, typer.Option(help="Where Spark runs, if it is needed.")] = None,
+    version: Annotated[int | None, typer.Option(help="An older version of the tree.")] = None,
+) -> None:
+    """Ask a saved tree: any groups, filters and measures.
+
+    \b
+        calitree query tree --by stores.city --where "family = 'DAIRY'"
+        calitree query tree --by family -m revenue -m "dearest=max(price)"
+        calitree query tree --by day --format csv --output days.csv
+
+    \b
+    table    aligned text; fractions have six digits
+    csv      with a header; NULL is empty, an empty text is two quotes
+    json     an object a line; decimals, dates and times are text
+    parquet  with --output only
+    """
+    from calitree import open as open_tree
+    from calitree.cli.formats import check_format, write
+
+    check_format(form, output)
+    wide = open_tree(tree, _engine(engine, master, None, None), version)
+    asked: dict[str, Any] = {
+        "group_by": by or (),
+        "where": where,
+        "measures": _measures(measure, wide.measures),
+        "relations": relation or None,
+    }
+    if plan:
+        typer.echo(str(wide.plan(**asked)))
+        return
+    result = wide.query(**asked)
+    write(result, form, output)
+    if not result.exact:
+        typer.echo("calitree: sums did not fit 64 bits, and went on as floating point", err=True)
+
+
+@app.command()
+def status(
+    tree: Annotated[str, typer.Argument(help="The directory (or URL) of a saved tree.")],
+    version: Annotated[int | None, typer.Option(help="An older version of the tree.")] = None,
+) -> None:
+    """Tell what a saved tree holds, and which relations are missing."""
+    from calitree.saved.reader import status as status_of
+
+    typer.echo(str(status_of(tree, version)))
+
+
+@app.command()
+def vacuum(
+    tree: Annotated[str, typer.Argument(help="The directory (or URL) of a saved tree.")],
+    keep: Annotated[int, typer.Option(help="How many of the newest versions to keep.")] = 1,
+    grace: Annotated[
+        float,
+        typer.Option(min=0, help="Minutes for which files are left alone that no version names."),
+    ] = 60,
+) -> None:
+    """Delete older versions of a saved tree, and files of none.
+
+    Writers that were killed leave such files, and writers at work are about to name them: with
+    --grace 0 nobody should be saving to it meanwhile.
+    """
+    from calitree.saved.reader import vacuum as vacuum_tree
+
+    for name in vacuum_tree(tree, keep, grace):
+        typer.echo(f"deleted {name}")
+
+
+@app.command()
+def warm_up(
+    spark: Annotated[
+        bool,
+        typer.Option(
+            "--spark", help="Also let Spark start in half the time: 200 MB of cache, Java 25."
+        ),
+    ] = False,
+) -> None:
+    """Compile the local engine now, not when it is first used.
+
+    This takes some ten seconds, once for each version; if nothing is left to compile, a second or two.
+    """
+    from calitree.cli.warm import warm_up as compile_all
+
+    compile_all()
+    if spark:
+        from calitree.engines.spark.session.startup import warm_up as archive_classes
+
+        typer.echo(f"Spark starts from {archive_classes()}", err=True)
+
+
+def _engine(
+    name: str | None, master: str | None, remote: str | None, in_process: int | None
+) -> Any:
+    """What JoinGraph takes; a master or server makes a session there."""
+    if master is None and remote is None and in_process is None:
+        return name
+    from calitree.engines.hybrid import HybridEngine
+    from calitree.engines.hybrid.routing import Limits
+    from calitree.engines.spark import SparkEngine
+    from calitree.engines.spark.session import spark_session
+    from calitree.engines.spark.session.launch import LOCAL
+    from calitree.errors import EngineError
+
+    if name not in (None, "hybrid", "spark"):
+        raise EngineError(f"--master, --remote and --in-process are not for the {name} engine.")
+    if master is not None and remote is not None:
+        raise EngineError("--master and --remote both say where Spark is; give one of them.")
+    session = None
+    if master is not None or remote is not None:
+        session = spark_session(master or LOCAL, remote=remote)
+    if name == "spark":
+        return SparkEngine(session)
+    limit = Limits().in_process if in_process is None else in_process << 20
+    return HybridEngine(session, in_process=limit)
+
+
+def _measures(given: list[str] | None, known: Mapping[str, MeasureLike]) -> Any:
+    """Names of the tree's own measures and new ones, in the order they were given.
+
+    A new one without a name is called as it is written.
+    """
+    from calitree.errors import QueryError, did_you_mean
+
+    if not given:
+        return None
+    found: dict[str, MeasureLike] = {}
+    for each in given:
+        named = NAMED.fullmatch(each)
+        name, text = (named[1], named[2]) if named else (each, each)
+        if not named and "(" not in each:
+            if each not in known:
+                hint = did_you_mean(each, known)
+                raise QueryError(
+                    f"There is no measure {each!r}.{hint} A new one is given as name=EXPRESSION."
+                )
+            text = known[each]
+        if name in found:
+            raise QueryError(f"There are two measures {name!r}; give one another name.")
+        found[name] = text
+    return found
+
+
+def main() -> None:
+    """Run the command line."""
+    # What libraries log as an error they also raise; of Ctrl-C, py4j would log two tracebacks.
+    logging.disable(logging.ERROR)
+    app()
+
+
+if __name__ == "__main__":
+    main()

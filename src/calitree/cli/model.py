@@ -1,0 +1,124 @@
+"""A join graph and a pivot query in a file, for the command line:
+
+[relations]
+sales = "data/sales/*.parquet"        # paths are relative to this file
+stores = "data/stores.parquet"
+
+[[joins]]
+left = "sales"
+right = "stores"
+on = "store_nbr"                      # or ["k1", "k2"], or {left_column = "right_column"}
+
+[measures]
+n = "count(*)"
+revenue = "sum(sales.price)"
+
+[pivot]                               # may be left out
+group_by = ["stores.city"]
+where = "sales.price > 0"
+"""
+
+from __future__ import annotations
+
+import glob
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from calitree.errors import ModelError, did_you_mean
+from calitree.join_graph import JoinGraph
+from calitree.progress import Progress
+from calitree.storage.filesystem import is_url
+from calitree.storage.listing import looks_like_a_path
+from calitree.wide_table import WideTable
+
+SECTIONS = ("relations", "joins", "measures", "pivot")
+JOIN = ("left", "right", "on")
+PIVOT = ("group_by", "where")
+
+
+@dataclass(frozen=True)
+class Model:
+    """What a model file says."""
+
+    path: Path
+    relations: Mapping[str, Any]
+    joins: tuple[Mapping[str, Any], ...]
+    measures: Mapping[str, str]
+    group_by: tuple[str, ...] = ()
+    where: str | None = None
+
+    @classmethod
+    def read(cls, path: str | Path) -> Model:
+        """Read and check a model file; what is wrong in it is told by its name there."""
+        path = Path(path)
+        try:
+            given = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        except OSError as error:
+            raise ModelError(f"Cannot read {path}: {error.strerror}.") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ModelError(f"{path} is not TOML: {error}.") from error
+        _only(path, "the file", given, SECTIONS)
+        relations = _table(path, given, "relations")
+        if not relations:
+            raise ModelError(f'{path} names no relation: [relations], then name = "path".')
+        joins = given.get("joins", [])
+        if not isinstance(joins, list) or not all(isinstance(each, dict) for each in joins):
+            raise ModelError(f"{path}: each join is a [[joins]] of its own.")
+        for number, join in enumerate(joins, 1):
+            _only(path, f"join {number}", join, JOIN)
+            for key in JOIN:
+                if key not in join:
+                    raise ModelError(f"{path}: join {number} does not say {key!r}.")
+        measures = _table(path, given, "measures") or {"n": "count(*)"}
+        for name, text in measures.items():
+            if not isinstance(text, str):
+                raise ModelError(f"{path}: measure {name} is SQL text, not {text!r}.")
+        pivot = _table(path, given, "pivot")
+        _only(path, "[pivot]", pivot, PIVOT)
+        group_by = pivot.get("group_by", [])
+        if not isinstance(group_by, list):
+            raise ModelError(f"{path}: group_by is a list of columns, not {group_by!r}.")
+        return cls(path, relations, tuple(joins), measures, tuple(group_by), pivot.get("where"))
+
+    def graph(self, engine: Any = None) -> JoinGraph:
+        """The relations and joins."""
+        graph = JoinGraph(engine)
+        for name, source in self.relations.items():
+            graph.add_relation(name, self._located(name, source))
+        for join in self.joins:
+            graph.add_join(join["left"], join["right"], on=join["on"])
+        return graph
+
+    def calibrate(self, graph: JoinGraph, progress: Progress | bool | None = None) -> WideTable:
+        """The wide table of the pivot, over what `graph` has made."""
+        return graph.calibrate(self.measures, self.group_by, self.where, progress=progress)
+
+    def _located(self, name: str, source: Any) -> Any:
+        """Paths from where the file is; a URL or the name of a Spark table as it stands."""
+        if isinstance(source, list) and source:
+            return [self._located(name, each) for each in source]
+        if not isinstance(source, str) or not source:
+            raise ModelError(f"{self.path}: relation {name} is a path or a table, not {source!r}.")
+        path = Path(source).expanduser()
+        beside = self.path.parent / path
+        if is_url(source) or not (looks_like_a_path(source) or beside.exists()):
+            return source
+        # Only what the file says is a pattern; the name of a directory above may look like one.
+        return str(beside if beside.exists() else Path(glob.escape(str(self.path.parent))) / path)
+
+
+def _table(path: Path, given: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = given.get(name, {})
+    if not isinstance(found, dict):
+        raise ModelError(f"{path}: {name} is a section, [{name}], not {found!r}.")
+    return found
+
+
+def _only(path: Path, where: str, given: Mapping[str, Any], known: Iterable[str]) -> None:
+    for key in given:
+        if key not in known:
+            hint = did_you_mean(key, known) or f" It may have {', '.join(known)}."
+            raise ModelError(f"{path}: {where} has {key!r}, which means nothing.{hint}")

@@ -1,0 +1,54 @@
+"""Compiling all loops now, so that no question has to wait for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from calitree.join_graph import JoinGraph
+
+
+def warm_up() -> None:
+    """Ask a little of everything: every loop is called with every type of array it may get."""
+    from calitree.engines.local import LocalEngine
+
+    for large in (0, 1 << 62):
+        graph = JoinGraph(LocalEngine(threads=2, large=large))
+        for name, table in _tables().items():
+            graph.add_relation(name, table)
+        graph.add_join("sales", "days", on="day")
+        graph.add_join("sales", "shops", on="shop")
+        graph.add_join("days", "shops", on="town")
+        graph.add_join("sales", "visits", on=["day", "shop", "ticket"])
+        wide = graph.calibrate(
+            {
+                "n": "count(*)",
+                "s": "sum(price)",
+                "t": "sum(units)",
+                "m": "min(price)",
+                "g": "sum(guests)",
+            },
+            memory_limit=0,
+            progress=False,
+        )
+        for _ in range(3):  # an index of rows is made for the second, and used for the third
+            wide.query(group_by=["name", "weather"], where="shops.shop = 1")
+            wide.query(group_by=["ticket", "guests"])
+
+
+def _tables() -> dict[str, pa.Table]:
+    """A cycle of three, and keys that are encoded in all ways: near and far, with NULL, as text."""
+    rows = np.arange(64)
+    far: Any = rows * (1 << 40)
+    wide = pa.array((rows % 8 * (1 << 27)).astype(np.int32))
+    keys = {"day": wide, "shop": rows % 4, "ticket": pa.array(far, mask=rows == 1)}
+    return {
+        "sales": pa.table({**keys, "price": rows / 2, "units": rows}),
+        "visits": pa.table({**keys, "guests": pa.array(rows.astype(np.int32), mask=rows == 2)}),
+        "days": pa.table({"day": wide, "town": far % 3, "weather": [str(i % 5) for i in rows]}),
+        "shops": pa.table(
+            {"shop": rows[:4], "town": far[:4] % 3, "name": [str(i) for i in range(4)]}
+        ),
+    }

@@ -1,0 +1,1 @@
+"""What an engine is given, and what it must be able to do."""

@@ -1,0 +1,140 @@
+"""A contraction: the one thing that an engine is asked to compute.
+
+A contraction joins its inputs (relations and messages) on the attributes they share, keeps the rows
+that pass the filters, multiplies annotations with ⊗ and sums them with ⊕ by the attributes kept. A
+message is one; the absorption that answers a query is another. All messages wanted from one bag
+come in one call, so that an engine may compute them in one scan.
+
+The worked example: Sales(store, price) receives a message from Stores (COUNT by store, restricted
+to one city). The total price is
+
+    Contraction(
+        inputs=(Input(sales, {"store": "store_nbr", "price": "price"}), Input(message, {"store":
+        "store"})), outputs=(
+            Output(
+                inputs=(0, 1), where=(), keep=(),
+                columns=(Column("c0", SUM_PRODUCT, (Lifted(0, (price,)), Stored(1, "c0"))),),
+            ),
+        ),
+    )
+
+NULL never equals NULL in the join; in `keep` NULL is a value like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from calitree.engines.api.semiring import Semiring
+from calitree.sql.parser import Expression
+from calitree.types import Kind
+
+
+class Table(Protocol):
+    """A relation or a message, wherever it lives."""
+
+    @property
+    def kinds(self) -> Mapping[str, Kind]:
+        """Column names, in order, and their kinds."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+
+    @property
+    def nbytes(self) -> int:
+        """About how much memory it holds."""
+
+    @property
+    def exact(self) -> bool:
+        """False once an integer or decimal sum had to continue as floating point."""
+
+    @property
+    def null_free(self) -> frozenset[str]:
+        """Columns known to hold no NULL. Knowing none is always right, knowing some saves work."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """A table that takes part in a join, and which of its columns carries which attribute."""
+
+    table: Table
+    attributes: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Lifted:
+    """A factor computed from an input's own row: one expression (over attributes) a component.
+
+    `one` stands where a relation has no lift, so such relations are simply not listed. For sums, a
+    NULL lift counts as zero; the measure carries a not-NULL count beside it where that matters.
+    """
+
+    input: int
+    expressions: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A factor that a message carries: the column named `name`, or `name.component` for several."""
+
+    input: int
+    name: str
+
+
+Factor = Lifted | Stored
+
+
+@dataclass(frozen=True)
+class Column:
+    """One annotation to compute: the ⊗-product of its factors (`one` if none), summed with ⊕."""
+
+    name: str
+    semiring: Semiring
+    factors: tuple[Factor, ...]
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of its physical columns, one a component."""
+        return stored_parts(self.name, self.semiring)
+
+
+def stored_parts(name: str, semiring: Semiring) -> tuple[str, ...]:
+    """How a column of several components is laid out in a table."""
+    if len(semiring.components) == 1:
+        return (name,)
+    return tuple(f"{name}.{component}" for component in semiring.components)
+
+
+@dataclass(frozen=True)
+class Output:
+    """One table wanted: join `inputs`, filter by `where`, group by `keep`, compute `columns`.
+
+    The result has exactly the groups that have at least one joined row; with nothing to keep it has
+    one row, or none if no row was joined. Without columns it is the set of distinct `keep`.
+    """
+
+    inputs: tuple[int, ...]
+    where: tuple[Expression, ...]
+    keep: tuple[str, ...]
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Contraction:
+    """Everything wanted from one bag at one time. Output tables name kept attributes by their own
+    names.
+    """
+
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
+    pattern: tuple[Contraction, int] | None = field(default=None, repr=False)
+    """Another one that is the same but for one of its inputs. An engine may use what they share."""
+
+    def having(self, at: int, table: Table) -> Contraction:
+        """The same with another table as one of its inputs."""
+        inputs = list(self.inputs)
+        inputs[at] = Input(table, inputs[at].attributes)
+        return Contraction(tuple(inputs), self.outputs, (self, at))

@@ -1,0 +1,194 @@
+"""Semirings as data: what ⊕ and ⊗ do to an annotation, in words every engine can compile.
+
+A semiring's elements are tuples of named components. ⊕ works on each component by itself (it is the
+aggregate of a GROUP BY), ⊗ is one SQL expression a component over `l_<component>` and
+`r_<component>`. MIN and MAX use NULL as their zero: SQL's aggregates skip it, and NULL + x is NULL,
+so it annihilates.
+
+Why each law is needed: ⊕ commutative and associative, so that rows may be summed in any order; ⊗
+distributes over ⊕, so that a message may be summed *before* it is joined; one, so that a relation
+without a lift changes nothing; zero, so that a row that does not match contributes nothing; ⊖, so
+that a deletion can be subtracted instead of recomputed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from sqlglot import exp
+
+from calitree.errors import ExpressionError
+from calitree.sql.parser import parse_node
+
+Plus = Literal["sum", "min", "max", "any"]
+
+_IN_TIMES = (
+    *(exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Paren, exp.Least, exp.Greatest),
+    *(exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Is),
+    *(exp.Case, exp.If, exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null),
+)
+Scalar = int | float | bool | None
+
+
+@dataclass(frozen=True)
+class Semiring:
+    """(⊕, ⊗, zero, one) over tuples of components.
+
+    >>> tropical = Semiring("cheapest", ("v",), ("min",), ("l_v + r_v",), (None,), (0,))
+    >>> tropical.idempotent
+    True
+    """
+
+    name: str
+    components: tuple[str, ...]
+    plus: tuple[Plus, ...]
+    times: tuple[str, ...]
+    zero: tuple[Scalar, ...]
+    one: tuple[Scalar, ...]
+    minus: bool = False
+    """Whether ⊕ has an inverse, component by component (x ⊖ y is x - y)."""
+
+    def __post_init__(self) -> None:
+        sizes = {
+            len(part) for part in (self.components, self.plus, self.times, self.zero, self.one)
+        }
+        if len(sizes) != 1 or not self.components:
+            raise ExpressionError(
+                f"Semiring {self.name!r}: components, plus, times, zero and one must have one "
+                f"entry for each component ({', '.join(self.components) or 'there is none'})."
+            )
+        for plus in self.plus:
+            if plus not in ("sum", "min", "max", "any"):
+                raise ExpressionError(
+                    f"Semiring {self.name!r}: ⊕ must be sum, min, max or any, not {plus!r}."
+                )
+        if self.minus and set(self.plus) != {"sum"}:
+            raise ExpressionError(
+                f"Semiring {self.name!r}: only sums can be subtracted, so ⊖ needs ⊕ to be sum."
+            )
+        for name in self.components:
+            if self.components.count(name) > 1:
+                raise ExpressionError(f"Semiring {self.name!r} has two components {name!r}.")
+        names = {f"{side}_{name}" for side in "lr" for name in self.components}
+        for text, node in zip(self.times, self.times_nodes, strict=True):
+            for part in node.walk():
+                if not isinstance(part, _IN_TIMES):
+                    raise ExpressionError(
+                        f"Semiring {self.name!r}: ⊗ {text!r} is not arithmetic or logic: {part.sql()}."
+                    )
+            for column in node.find_all(exp.Column):
+                if column.name not in names:
+                    listed = ", ".join(sorted(names))
+                    raise ExpressionError(
+                        f"Semiring {self.name!r}: ⊗ {text!r} may use only {listed}."
+                    )
+
+    def __hash__(self) -> int:
+        """Semirings are part of every key; hardly two of one program share a name."""
+        return hash(self.name)
+
+    @cached_property
+    def times_nodes(self) -> tuple[exp.Expr, ...]:
+        try:
+            return tuple(parse_node(text) for text in self.times)
+        except ExpressionError as error:
+            raise ExpressionError(f"Semiring {self.name!r}, ⊗: {error}") from None
+
+    @property
+    def idempotent(self) -> bool:
+        """x ⊕ x = x: then how often `one` is added does not matter, and need not be carried."""
+        return "sum" not in self.plus
+
+    @property
+    def is_sum_product(self) -> bool:
+        """Whether this is (ℝ, +, ×), which engines compute with their fastest code."""
+        return self == SUM_PRODUCT
+
+    def product(self, factors: list[list[exp.Expr]]) -> list[exp.Expr]:
+        """⊗ over any number of factors, each given as one expression a component; `one` if none."""
+        if not factors:
+            return [literal(value) for value in self.one]
+        result = factors[0]
+        for factor in factors[1:]:
+            values = {f"l_{n}": e for n, e in zip(self.components, result, strict=True)}
+            values |= {f"r_{n}": e for n, e in zip(self.components, factor, strict=True)}
+            result = [_substitute(node, values) for node in self.times_nodes]
+        return result
+
+
+def literal(value: Scalar) -> exp.Expr:
+    """A component of zero or one as SQL."""
+    if value is None:
+        return exp.Null()
+    if isinstance(value, bool):
+        return exp.Boolean(this=value)
+    return exp.Literal.number(value)
+
+
+def _substitute(node: exp.Expr, values: dict[str, exp.Expr]) -> exp.Expr:
+    def swap(each: exp.Expr) -> exp.Expr:
+        if isinstance(each, exp.Column):
+            return exp.Paren(this=values[each.name].copy())
+        return each
+
+    return node.copy().transform(swap)
+
+
+SUM_PRODUCT = Semiring("sum", ("v",), ("sum",), ("l_v * r_v",), (0,), (1,), minus=True)
+"""(ℝ, +, ×): COUNT, SUM and every polynomial of lifts."""
+
+COUNT = SUM_PRODUCT
+"""The natural numbers of the paper's text: SUM_PRODUCT where nothing is lifted."""
+
+MIN = Semiring("min", ("v",), ("min",), ("l_v + r_v",), (None,), (0,))
+"""(min, +): the smallest, or the cheapest sum."""
+
+MAX = Semiring("max", ("v",), ("max",), ("l_v + r_v",), (None,), (0,))
+"""(max, +)."""
+
+BOOL = Semiring("bool", ("v",), ("any",), ("l_v and r_v",), (False,), (True,))
+"""(∨, ∧): is there any; calibration over it is Yannakakis's semi-join reduction."""
+
+AVG = Semiring(
+    "avg",
+    ("n", "s"),
+    ("sum", "sum"),
+    ("l_n * r_n", "l_n * r_s + l_s * r_n"),
+    (0, 0),
+    (1, 0),
+    minus=True,
+)
+"""(count, sum): the average, as one annotation."""
+
+
+def gram(names: tuple[str, ...]) -> Semiring:
+    """Count, sums and sums of products of `names`: what a linear regression needs.
+
+    >>> gram(("x",)).components
+    ('n', 's_x', 'q_x_x')
+    """
+    sums = [f"s_{a}" for a in names]
+    pairs = [(a, b) for i, a in enumerate(names) for b in names[i:]]
+    times = ["l_n * r_n"]
+    times += [f"l_n * r_{s} + l_{s} * r_n" for s in sums]
+    times += [
+        f"l_n * r_q_{a}_{b} + l_s_{a} * r_s_{b} + l_s_{b} * r_s_{a} + l_q_{a}_{b} * r_n"
+        for a, b in pairs
+    ]
+    components = ("n", *sums, *(f"q_{a}_{b}" for a, b in pairs))
+    rest = len(components) - 1
+    return Semiring(
+        f"gram({', '.join(names)})",
+        components,
+        tuple[Plus, ...](["sum"] * len(components)),
+        tuple(times),
+        (0,) * len(components),
+        (1, *(0,) * rest),
+        minus=True,
+    )
+
+
+VARIANCE = gram(("x",))
+"""(count, sum, sum of squares): VAR and STDDEV."""

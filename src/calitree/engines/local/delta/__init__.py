@@ -1,0 +1,1 @@
+"""What updates need: rows found, messages added and subtracted."""

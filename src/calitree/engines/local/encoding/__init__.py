@@ -1,0 +1,1 @@
+"""Values as codes, combinations of codes as ids, annotations as arrays."""

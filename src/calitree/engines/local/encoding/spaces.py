@@ -1,0 +1,258 @@
+"""Id spaces: one dense id for each combination of codes of some attributes.
+
+The id of a row's join attributes is its *separator id*: a message is then an array over ids, and a
+join is a look-up. Ids begin at 1. A row with a NULL among the attributes has id 0, where no message
+ever has anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from calitree.engines.local.encoding.dictionary import Codes, Dictionary
+from calitree.engines.local.encoding.lookup import Lookup
+from calitree.engines.local.encoding.numbering import Piece, is_small, number_any
+from calitree.engines.local.vm import parallel
+from calitree.engines.local.vm.compiled import compiled
+
+Array = np.ndarray[Any, Any]
+
+
+def roomy(size: int) -> int:
+    """How long a table over the ids of a space is made, so that it serves while the space grows."""
+    return size + size // 8 + 64
+
+
+class Space(Protocol):
+    """The ids of some attributes. It only grows: a combination keeps its id."""
+
+    attributes: tuple[str, ...]
+
+    @property
+    def size(self) -> int:
+        """One more than the largest id."""
+
+    def ids(self, columns: Sequence[Codes]) -> Codes:
+        """The id of every row of codes; new combinations get a new one."""
+
+    def find(self, columns: Sequence[Codes]) -> Codes:
+        """The same, with 0 for combinations that are new."""
+
+    def codes(self, attribute: str) -> Codes:
+        """An attribute's code in each id."""
+
+
+class Nothing:
+    """No attribute: every row has the same id."""
+
+    attributes: tuple[str, ...] = ()
+    size = 2
+
+    def ids(self, columns: Sequence[Codes]) -> Codes:
+        raise AssertionError("there is nothing to number")
+
+    find = ids
+
+    def codes(self, attribute: str) -> Codes:
+        raise KeyError(attribute)
+
+
+class Single:
+    """One attribute: its codes are the ids."""
+
+    def __init__(self, attribute: str, dictionary: Dictionary) -> None:
+        self.attributes: tuple[str, ...] = (attribute,)
+        self.dictionary = dictionary
+
+    @property
+    def size(self) -> int:
+        return self.dictionary.size
+
+    def ids(self, columns: Sequence[Codes]) -> Codes:
+        return columns[0]
+
+    find = ids
+
+    def codes(self, attribute: str) -> Codes:
+        return np.arange(self.size, dtype=np.int32)
+
+
+class Pairs:
+    """Several attributes: the ids of all but the last, paired with the codes of the last."""
+
+    def __init__(self, left: Space, right: Single, threads: int = 1) -> None:
+        self.attributes = (*left.attributes, *right.attributes)
+        self.left, self.right, self.threads = left, right, threads
+        self.pairs = np.zeros((2, 1), np.int32)
+        self._known: tuple[tuple[int, int], Array] = (0, 0), np.empty(0, np.int32)
+        self._lookup = Lookup()
+
+    @property
+    def size(self) -> int:
+        return int(self.pairs.shape[1])
+
+    def ids(self, columns: Sequence[Codes]) -> Codes:
+        left, right = self.left.ids(columns[:-1]), columns[-1]
+        if self._lookup.is_for(len(right), self.size):
+            return self._by_lookup(left, right)
+        out = np.empty(len(right), np.int32)
+        span = self.left.size * self.right.size
+        if is_small(span, len(right)):
+            self._by_table(left, right, out)
+        else:
+            self._by_hash(left, right, out)
+        return out
+
+    def find(self, columns: Sequence[Codes]) -> Codes:
+        keys = self.left.find(columns[:-1]).astype(np.int64) << 32 | columns[-1]
+        found: Codes = self._lookup.find(keys, self._keys, self.size - 1)
+        return found
+
+    def _keys(self, start: int) -> Array:
+        """Left and right of each id as one number, from the pair at `start`."""
+        left, right = self.pairs[:, 1 + start :]
+        keys: Array = left.astype(np.int64) << 32 | right
+        return keys
+
+    def _by_lookup(self, left: Codes, right: Codes) -> Codes:
+        keys = left.astype(np.int64) << 32 | right
+        out: Codes = self._lookup.find(keys, self._keys, self.size - 1)
+        fresh = np.flatnonzero((out == 0) & (left != 0) & (right != 0))
+        if len(fresh):
+            added, numbers = np.unique(keys[fresh], return_inverse=True)
+            out[fresh] = self.size + numbers
+            sizes, table = self._known
+            if sizes == (self.left.size, self.right.size):
+                place = (added >> 32) * sizes[1] + (added & 0xFFFFFFFF)
+                table[place] = np.arange(self.size, self.size + len(added), dtype=np.int32)
+            self._add((added >> 32, added & 0xFFFFFFFF))
+        return out
+
+    def _table(self) -> Array:
+        """The id of every pair that could be: kept, as it is asked for again."""
+        sizes = (self.left.size, self.right.size)
+        if self._known[0] != sizes:
+            table = np.zeros(sizes[0] * sizes[1], np.int32)
+            place = self.pairs[0].astype(np.int64) * sizes[1] + self.pairs[1]
+            table[place] = np.arange(self.size, dtype=np.int32)
+            self._known = sizes, table
+        return self._known[1]
+
+    def _by_table(self, left: Codes, right: Codes, out: Codes) -> None:
+        width, table = self.right.size, self._table()
+        parts = parallel.ranges(len(out), self.threads)
+        seen = np.zeros(len(table), np.uint8)
+        parallel.each(lambda p: _mark(left, right, width, seen, *p), parts, self.threads)
+        seen[:width] = seen[::width] = 0  # NULL on either side
+        fresh = np.flatnonzero((table == 0) & (seen != 0))
+        table[fresh] = np.arange(self.size, self.size + len(fresh), dtype=np.int32)
+        self._add(np.divmod(fresh, width))
+        parallel.each(lambda p: _look_up(left, right, width, table, out, *p), parts, self.threads)
+
+    def _by_hash(self, left: Codes, right: Codes, out: Codes) -> None:
+        self._known = (0, 0), np.empty(0, np.int32)
+        known = (self.pairs[0].astype(np.int64) << 32 | self.pairs[1])[1:]
+        keys = left.astype(np.int64) << 32 | right
+        valid = ((left != 0) & (right != 0)).view(np.uint8)
+        fresh = number_any([Piece(keys, out, valid)], known)
+        self._add((fresh >> 32, fresh & 0xFFFFFFFF))
+
+    def _add(self, fresh: tuple[Array, Array]) -> None:
+        if len(fresh[0]):
+            added = np.stack([part.astype(np.int32) for part in fresh])
+            self.pairs = np.concatenate([self.pairs, added], axis=1)
+
+    def codes(self, attribute: str) -> Codes:
+        left, right = self.pairs
+        if attribute in self.right.attributes:
+            return right
+        if len(self.left.attributes) == 1:
+            return left
+        found: Codes = self.left.codes(attribute)[left]
+        return found
+
+
+@compiled
+def _mark(
+    left: Array, right: Array, width: int, seen: Array, start: int, stop: int
+) -> None:  # pragma: no cover (compiled)
+    for i in range(start, stop):
+        seen[np.uint64(left[i]) * np.uint64(width) + np.uint64(right[i])] = 1
+
+
+@compiled
+def _look_up(
+    left: Array, right: Array, width: int, table: Array, out: Array, start: int, stop: int
+) -> None:  # pragma: no cover (compiled)
+    for i in range(start, stop):
+        out[i] = table[np.uint64(left[i]) * np.uint64(width) + np.uint64(right[i])]
+
+
+@compiled
+def place(ids: Array, places: Array) -> bool:  # pragma: no cover (compiled)
+    """Write one more than the row of each id to `places`; False if two rows have the same id."""
+    for i in range(len(ids)):
+        at = np.uint64(ids[i])
+        if at:
+            if places[at]:
+                return False
+            places[at] = i + 1
+    return True
+
+
+@compiled
+def order_by_id(ids: Array, starts: Array, order: Array) -> None:  # pragma: no cover (compiled)
+    """Row numbers sorted by id (counting sort); `starts` are where each id's begin, and are used up."""
+    for i in range(len(ids)):
+        at = np.uint64(ids[i])
+        order[starts[at]] = i
+        starts[at] += 1
+
+
+class RowIndex:
+    """The rows of each id, so that only rows that can match are visited."""
+
+    def __init__(self, ids: Codes, size: int) -> None:
+        counts = np.bincount(ids, minlength=size)
+        self.starts: Array = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self.order = np.empty(len(ids), np.uint32)
+        order_by_id(ids, self.starts[:-1].copy(), self.order)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.starts.nbytes + self.order.nbytes)
+
+    def count(self, wanted: Array) -> int:
+        """How many rows have one of these ids."""
+        known = wanted[wanted < len(self.starts) - 1]
+        return int((self.starts[known + 1] - self.starts[known]).sum())
+
+    def rows(self, wanted: Array) -> Array:
+        """The rows that have one of these ids."""
+        known = wanted[wanted < len(self.starts) - 1]
+        out = np.empty(self.count(known), np.uint32)
+        _copy_ranges(self.order, self.starts, known, out)
+        return out
+
+    def pairs(self, ids: Codes) -> tuple[Array, Array]:
+        """Each of these with each row that has it: positions among them, and rows. 0 has none."""
+        known = np.where(ids < len(self.starts) - 1, ids, 0)
+        first = self.starts[known]
+        each = (self.starts[known + 1] - first) * (known > 0)
+        offsets = np.arange(int(each.sum())) - np.repeat(np.cumsum(each) - each, each)
+        rows = self.order[np.repeat(first, each) + offsets].astype(np.intp)
+        return np.repeat(np.arange(len(ids)), each), rows
+
+
+@compiled
+def _copy_ranges(
+    order: Array, starts: Array, wanted: Array, out: Array
+) -> None:  # pragma: no cover (compiled)
+    at = 0
+    for i in range(len(wanted)):
+        for j in range(starts[wanted[i]], starts[wanted[i] + 1]):
+            out[at] = order[j]
+            at += 1

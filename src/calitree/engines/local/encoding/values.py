@@ -1,0 +1,304 @@
+"""Annotations as NumPy arrays: exact integers (decimals are scaled to integers) as long as they fit
+64 bits.
+
+Before two arrays are multiplied or summed their magnitudes are bounded; what might not fit
+continues as floating point and is marked inexact. Nothing wraps.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from calitree.engines.local.vm.compiled import compiled
+
+Array = np.ndarray[Any, Any]
+LIMIT = 2**63
+DIGITS = 38
+"""Of a decimal of 128 bits."""
+
+
+class Value:
+    """One component of an annotation on every row.
+
+    `valid` is None where nothing is NULL. `labels`, if given, are sorted values of any type of
+    which `data` holds the positions: that is how MIN and MAX of text and dates are computed.
+    `bound` is at least the largest magnitude of integers, if it is known. `positive` says that all
+    are greater than zero: they are counts. `peak`, if given, is the largest magnitude that each
+    floating-point sum has had since it was computed from rows: so much of it may be noise.
+    """
+
+    __slots__ = (
+        *("_bound", "_finite", "data", "exact", "labels"),
+        *("peak", "positive", "scale", "valid"),
+    )
+
+    def __init__(
+        self,
+        data: Array,
+        valid: Array | None = None,
+        scale: int = 0,
+        labels: pa.Array | None = None,
+        exact: bool = True,
+        bound: int | None = None,
+        positive: bool = False,
+        peak: Array | None = None,
+    ) -> None:
+        self.peak = peak
+        self.data = data
+        self.valid = valid
+        self.scale = scale
+        self.labels = labels
+        self.exact = exact
+        self._bound = bound
+        self.positive = positive
+        self._finite: bool | None = None
+
+    @property
+    def is_integer(self) -> bool:
+        return bool(self.data.dtype == np.int64)
+
+    @property
+    def bound(self) -> int:
+        """At least the largest magnitude, for integers."""
+        if self._bound is None:
+            self.tighten()
+        assert self._bound is not None
+        return self._bound
+
+    @property
+    def bound_if_known(self) -> int | None:
+        return self._bound
+
+    def tighten(self) -> None:
+        """Look at the data, where what was known of it is not enough."""
+        data = self.data
+        self._bound = max(-int(data.min()), int(data.max())) if len(data) else 0
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether no double is NaN or infinite."""
+        if self._finite is None:
+            self._finite = self.data.dtype != np.float64 or bool(np.isfinite(self.data).all())
+        return self._finite
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.data.nbytes) + (0 if self.valid is None else int(self.valid.nbytes))
+
+    def with_exact(self, exact: bool) -> Value:
+        return Value(self.data, self.valid, self.scale, self.labels, exact, self._bound)
+
+    def take(self, index: Array | None) -> Value:
+        if index is None:
+            return self
+        valid = None if self.valid is None else self.valid[index]
+        same = (self.scale, self.labels, self.exact, self._bound, self.positive)
+        peak = None if self.peak is None else self.peak[index]
+        return Value(self.data[index], valid, *same, peak)
+
+    def as_float(self) -> Value:
+        """The same numbers as doubles."""
+        if self.data.dtype == np.float64:
+            return self
+        data = self.data.astype(np.float64)
+        return Value(data / 10.0**self.scale if self.scale else data, self.valid, exact=self.exact)
+
+    def at_scale(self, scale: int) -> Value:
+        """The same integers at a finer scale, as doubles if they do not fit."""
+        factor = 10 ** (scale - self.scale)
+        if self.bound * factor >= LIMIT:
+            self.tighten()
+            if self.bound * factor >= LIMIT:
+                return self.as_float()
+        bound = self.bound * factor
+        return Value(self.data * factor, self.valid, scale, None, self.exact, bound)
+
+    def filled(self, zero: Any) -> Value:
+        """NULLs replaced by the semiring's zero."""
+        if self.valid is None:
+            return self
+        data = np.where(self.valid, self.data, self.data.dtype.type(zero))
+        return Value(data, None, self.scale, self.labels, self.exact)
+
+
+def from_arrow(array: pa.Array) -> Value:
+    """An Arrow array as a value; anything that is not a number or a boolean by its order."""
+    valid = None
+    if array.null_count:
+        valid = array.is_valid().to_numpy(zero_copy_only=False)
+    dtype = array.type
+    if pa.types.is_null(dtype):
+        return Value(np.zeros(len(array), np.int64), np.zeros(len(array), bool))
+    if pa.types.is_boolean(dtype):
+        return Value(array.fill_null(False).to_numpy(zero_copy_only=False), valid)
+    if pa.types.is_uint64(dtype):
+        array, dtype = array.cast(pa.decimal128(20, 0)), pa.decimal128(20, 0)
+    if pa.types.is_integer(dtype):
+        return Value(_numpy(array.cast(pa.int64()), 0), valid)
+    if pa.types.is_floating(dtype):
+        return Value(_numpy(array.cast(pa.float64()), 0.0), valid)
+    if pa.types.is_decimal(dtype):
+        return _from_decimal(array, valid)
+    labels = array.unique().drop_null()
+    labels = labels.take(pc.sort_indices(labels))
+    index = pc.index_in(array, value_set=labels)
+    return Value(_numpy(index.cast(pa.int64()), 0), valid, labels=labels)
+
+
+def _from_decimal(array: pa.Array, valid: Array | None) -> Value:
+    """A decimal as an integer and a scale; as a double if it does not fit 64 bits."""
+    scale = array.type.scale
+    try:
+        whole = _rescaled(array.cast(pa.decimal128(38, scale)), 0)
+        return Value(_numpy(whole.cast(pa.int64()), 0), valid, scale)
+    except pa.ArrowInvalid:
+        return Value(_numpy(array.cast(pa.float64()), 0.0), valid, exact=False)
+
+
+def _numpy(array: pa.Array, zero: Any) -> Array:
+    if array.null_count:
+        array = array.fill_null(zero)
+    result: Array = array.to_numpy(zero_copy_only=False)
+    return result
+
+
+def to_arrow(value: Value) -> pa.Array:
+    """Back to Arrow: scaled integers as decimals, positions as what they stand for."""
+    mask = None if value.valid is None else ~value.valid
+    if value.labels is not None:
+        return value.labels.take(pa.array(value.data, pa.int64(), mask=mask))
+    if value.scale > DIGITS:  # Arrow makes such decimals, and fails when they are read
+        value = value.as_float()
+    array = pa.array(value.data, mask=mask)
+    if not value.scale:
+        return array
+    return _rescaled(array.cast(pa.decimal128(38, 0)), value.scale)
+
+
+def _rescaled(decimals: pa.Array, scale: int) -> pa.Array:
+    """The same unscaled integers read at another scale: no arithmetic, only another type."""
+    return pa.Array.from_buffers(
+        pa.decimal128(38, scale),
+        len(decimals),
+        decimals.buffers(),
+        decimals.null_count,
+        decimals.offset,
+    )
+
+
+def multiply(left: Value, right: Value) -> Value:
+    """× of numbers."""
+    exact = left.exact and right.exact
+    if left.is_integer and right.is_integer:
+        if left.bound * right.bound >= LIMIT:
+            left.tighten()
+            right.tighten()
+        bound = left.bound * right.bound
+        if bound < LIMIT:
+            data, scale = left.data * right.data, left.scale + right.scale
+            return Value(data, None, scale, None, exact, bound, left.positive and right.positive)
+        exact = False
+    return Value(left.as_float().data * right.as_float().data, None, exact=exact)
+
+
+def add(left: Value, right: Value) -> Value:
+    """+ of numbers, NULL where either is: ⊗ of (min, +)."""
+    valid = left.valid if right.valid is None else right.valid
+    if left.valid is not None and right.valid is not None:
+        valid = left.valid & right.valid
+    exact = left.exact and right.exact
+    if left.is_integer and right.is_integer:
+        scale = max(left.scale, right.scale)
+        a, b = left.at_scale(scale), right.at_scale(scale)
+        if a.is_integer and b.is_integer:
+            if a.bound + b.bound >= LIMIT:
+                a.tighten()
+                b.tighten()
+            if a.bound + b.bound < LIMIT:
+                return Value(a.data + b.data, valid, scale, None, exact, a.bound + b.bound)
+        exact = False
+    return Value(left.as_float().data + right.as_float().data, valid, exact=exact)
+
+
+def count_of(groups: Array, count: int) -> Value:
+    """How many rows each group has."""
+    return Value(np.bincount(groups, minlength=count), bound=len(groups), positive=True)
+
+
+def total(value: Value, groups: Array, count: int) -> Value:
+    """⊕ = sum, by group."""
+    if not value.is_integer:
+        data = np.zeros(count)
+        _add(data, groups, value.data)
+        return Value(data, None, exact=value.exact)
+    if value.bound * len(value.data) >= LIMIT:
+        value.tighten()
+        if value.bound * len(value.data) >= LIMIT:
+            return _total_of_halves(value, groups, count)
+    result = np.zeros(count, np.int64)
+    _add(result, groups, value.data)
+    bound = value.bound * len(value.data)
+    return Value(result, None, value.scale, None, value.exact, bound, value.positive)
+
+
+@compiled
+def _add(into: Array, groups: Array, data: Array) -> None:  # pragma: no cover (compiled)
+    for i in range(len(groups)):
+        into[np.uint64(groups[i])] += data[i]
+
+
+def _total_of_halves(value: Value, groups: Array, count: int) -> Value:
+    """Sums that may pass 64 bits: those of the upper and of the lower 32 bits cannot."""
+    upper, lower = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    _add(upper, groups, value.data >> 32)
+    _add(lower, groups, value.data & 0xFFFFFFFF)
+    return from_halves(upper, lower, value.scale, value.exact)
+
+
+def from_halves(upper: Array, lower: Array, scale: int, exact: bool) -> Value:
+    """Integers from the sums of their upper and of their lower 32 bits; doubles if one is too big."""
+    sums = [(u << 32) + low for u, low in zip(upper.tolist(), lower.tolist(), strict=True)]
+    if all(-LIMIT <= each < LIMIT for each in sums):
+        return Value(np.array(sums, np.int64), None, scale, None, exact)
+    return Value(np.array([each / 10**scale for each in sums], np.float64), exact=False)
+
+
+def extreme(value: Value, groups: Array, count: int, largest: bool) -> Value:
+    """⊕ = min or max, by group; NULL where a group has no value. NaN is greater than every number."""
+    if value.valid is not None:
+        groups, value = groups[value.valid], value.take(value.valid)
+    data = value.data
+    seen = np.zeros(count, bool)
+    seen[groups] = True
+    if data.dtype == np.float64:
+        start = -np.inf if largest else np.nan
+        result = np.full(count, start)
+        with np.errstate(invalid="ignore"):  # NumPy warns of NaN here, though it is as it should be
+            (np.maximum if largest else np.fmin).at(result, groups, data)
+    else:
+        as_int = data.astype(np.int64)
+        limits = np.iinfo(np.int64)
+        result = np.full(count, limits.min if largest else limits.max, np.int64)
+        (np.maximum if largest else np.minimum).at(result, groups, as_int)
+        if data.dtype == bool:
+            result = result > 0
+    return extremes(result, seen, value)
+
+
+def extremes(result: Array, seen: Array, like: Value) -> Value:
+    """What was found, NULL where nothing was seen."""
+    valid = None if seen.all() else seen
+    if valid is not None:
+        result = np.where(valid, result, result.dtype.type(0))
+    return Value(result, valid, like.scale, like.labels, like.exact)
+
+
+def any_of(value: Value, groups: Array, count: int) -> Value:
+    """⊕ = any, by group."""
+    result = np.zeros(count, bool)
+    result[groups[value.data.astype(bool)]] = True
+    return Value(result)

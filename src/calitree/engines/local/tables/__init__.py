@@ -1,0 +1,1 @@
+"""Relations, messages and joined rows of the local engine."""

@@ -1,0 +1,203 @@
+"""Relations and messages of a saved tree: known by their description, and read when first needed.
+
+How messages are written is here too, so that both directions are seen together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from calitree.cache import once
+from calitree.engines.local.encoding import values as v
+from calitree.engines.local.encoding.codebook import Codebook
+from calitree.engines.local.encoding.dictionary import Codes
+from calitree.engines.local.encoding.values import Value
+from calitree.engines.local.encoding.wire import to_wire
+from calitree.engines.local.tables.tables import ArrowColumns, Columns, Message, Relation
+from calitree.errors import EngineError, MissingRelationError, SchemaError
+from calitree.storage.files import is_parquet, read_files
+from calitree.storage.filesystem import for_each
+from calitree.storage.parquet import ParquetColumns
+from calitree.storage.table_format import (
+    Origin,
+    SavedColumn,
+    SavedMessage,
+    SavedRelation,
+    Source,
+    file_at,
+    original,
+    portable,
+    schema_of_text,
+    text_of_schema,
+    write_parquet,
+)
+from calitree.types import Kind, kind_of_arrow
+
+
+class LaterColumns:
+    """The columns of a saved relation. Its files are opened when a column is first asked for."""
+
+    def __init__(self, saved: SavedRelation, threads: int) -> None:
+        self.saved, self.threads = saved, threads
+        self.name, self.rows, self.decoded_bytes = saved.name, saved.rows, saved.nbytes
+        self.schema = schema_of_text(saved.schema)
+        self.null_free = saved.null_free
+
+    @once
+    def opened(self) -> Columns:
+        """The columns in their files."""
+        name, source = self.saved.name, self.saved.source
+        if source.place == "nowhere":
+            raise MissingRelationError(name, source.reason)
+        if source.place == "table":
+            raise MissingRelationError(
+                name,
+                f"they are in Spark's table {source.table}: open the tree with engine='hybrid'",
+            )
+        source.check(name)
+        files = [file.path for file in source.files]
+        try:
+            if is_parquet(files):
+                found: Columns = ParquetColumns(name, files, self.threads)
+            else:
+                found = ArrowColumns(read_files(name, files))
+        except SchemaError as error:
+            raise MissingRelationError(name, str(error).rstrip(".")) from error
+        kinds = {field.name: kind_of_arrow(field.type) for field in found.schema}
+        if found.rows != self.rows or kinds != self.saved.kinds:
+            raise MissingRelationError(
+                name, f"{files[0]} is read otherwise than when the tree was saved"
+            )
+        return found
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether the rows are in the directory of the tree."""
+        return self.saved.source.place == "copied"
+
+    @property
+    def nbytes(self) -> int:
+        return self.opened.nbytes if "opened" in self.__dict__ else 0
+
+    def column(self, label: str) -> pa.ChunkedArray:
+        try:
+            found = self.opened.column(label)
+        except EngineError:
+            self.saved.source.check(self.name)  # perhaps it was vacuumed away meanwhile
+            raise
+        return original(found, self.schema.field(label).type)
+
+    def table(self) -> pa.Table:
+        return pa.table({label: self.column(label) for label in self.schema.names})
+
+
+def files_of(relation: Relation) -> ParquetColumns | None:
+    """The Parquet files of a relation that is read where it is; None if it is in this process."""
+    columns = relation.columns
+    if isinstance(columns, LaterColumns) and columns.saved.source.place == "files":
+        columns = columns.opened
+    return columns if isinstance(columns, ParquetColumns) else None
+
+
+class LaterMessage(Message):
+    """A saved message. Its codes and annotations are read when one of them is first asked for."""
+
+    def __init__(self, book: Codebook, saved: SavedMessage) -> None:
+        super().__init__(book, {}, {}, saved.rows, {})
+        self.saved = saved
+        self.attributes = saved.attributes
+        self.kinds = {c.name: Kind.OTHER if c.annotation else c.kind for c in saved.columns}
+
+    @once
+    def _read(self) -> tuple[dict[str, Codes], dict[str, Value]]:
+        codes, values = {}, {}
+        with self.book.lock:
+            table = self.saved.read()
+            for column, data in zip(self.saved.columns, table.columns, strict=True):
+                if column.annotation:
+                    values[column.name] = _value(data, column)
+                else:
+                    codes[column.name] = self.book.dictionary(column.name).encode(data)
+        return codes, values
+
+    def _encode(self, attribute: str, column: str) -> Codes:
+        return self._read[0][column]
+
+    @property
+    def annotations(self) -> Mapping[str, Value]:
+        return self._read[1]
+
+    @property
+    def nbytes(self) -> int:
+        read = super().nbytes if "_read" in self.__dict__ else 0
+        return max(read, self.saved.nbytes)
+
+    @property
+    def exact(self) -> bool:
+        return self.saved.exact
+
+
+def restore(
+    book: Codebook, saved: SavedMessage | SavedRelation, threads: int
+) -> Message | Relation:
+    if isinstance(saved, SavedRelation):
+        return Relation(book, LaterColumns(saved, threads))
+    if not saved.columns:
+        return Message(book, {}, {}, saved.rows, {})
+    return LaterMessage(book, saved)
+
+
+def origin(relation: Relation) -> Origin:
+    """Where the rows of a relation are."""
+    columns = relation.columns
+    if isinstance(columns, LaterColumns):
+        return Origin(columns.schema, columns.decoded_bytes, columns.saved.source)
+    if isinstance(columns, ParquetColumns):
+        columns.check()
+        files = tuple(for_each(columns.files, file_at))
+        return Origin(columns.schema, columns.decoded_bytes, Source("files", files))
+    return Origin(columns.schema, columns.nbytes)
+
+
+def write(message: Message, path: str) -> SavedMessage:
+    """Write a message to a file, in the form that all engines read."""
+    wire = to_wire(message)
+    types, arrays, columns = [], [], []
+    for i, name in enumerate(wire.column_names):
+        data = wire.column(i)
+        arrays.append(portable(data))
+        types.append(pa.field(f"c{i}", data.type))
+        value = message.annotations.get(name)
+        if value is None:
+            scale = data.type.scale if pa.types.is_decimal(data.type) else 0
+            columns.append(SavedColumn(name, kind_of_arrow(data.type), scale=scale))
+        else:
+            columns.append(_described(name, data.type, value))
+    if columns:
+        write_parquet(pa.table(arrays, [field.name for field in types]), path)
+    schema = text_of_schema(pa.schema(types))
+    return SavedMessage(path, message.rows, message.nbytes, schema, tuple(columns))
+
+
+def _described(name: str, dtype: pa.DataType, value: Value) -> SavedColumn:
+    if value.labels is not None or value.data.dtype == bool:
+        return SavedColumn(name, kind_of_arrow(dtype), annotation=True, exact=value.exact)
+    if not value.is_integer:
+        return SavedColumn(name, Kind.FLOAT, annotation=True, exact=value.exact)
+    kind = Kind.DECIMAL if value.scale else Kind.INTEGER
+    return SavedColumn(name, kind, True, True, value.scale, value.bound, value.exact)
+
+
+def _value(data: pa.ChunkedArray, column: SavedColumn) -> Value:
+    """What was saved as whole numbers is doubles if it does not fit 64 bits."""
+    chunks = data.chunks
+    value = v.from_arrow(pa.concat_arrays(chunks) if chunks else pa.array([], data.type))
+    if not column.coded:
+        return value.with_exact(column.exact and value.exact)
+    if not value.is_integer:
+        return Value(value.data / 10.0**column.scale, value.valid, exact=False)
+    positive = value.valid is None and bool(np.all(value.data > 0))
+    return Value(value.data, value.valid, column.scale, None, column.exact, None, positive)

@@ -1,0 +1,139 @@
+"""Some rows of other relations, which keep their columns: nothing is taken before it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from calitree.cache import once
+from calitree.engines.local.encoding.dictionary import Codes
+from calitree.engines.local.encoding.spaces import Space
+from calitree.engines.local.encoding.values import Value
+from calitree.engines.local.tables.rows import Names, Rows
+from calitree.engines.local.tables.tables import Columns, Relation
+from calitree.sql.parser import Expression
+
+Array = np.ndarray[Any, Any]
+Piece = tuple[Columns, Array | None]
+"""Columns, and the numbers of some of their rows, in order; all of them without."""
+
+
+class Pieces:
+    """Columns that are pieces of others, one after the other."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self.pieces = [each for piece in pieces for each in _flat(*piece)]
+        self.schema = pieces[0][0].schema
+        self.rows = sum(c.rows if rows is None else len(rows) for c, rows in self.pieces)
+
+    @once
+    def null_free(self) -> frozenset[str]:
+        return reduce(frozenset.intersection, (columns.null_free for columns, _ in self.pieces))
+
+    @property
+    def nbytes(self) -> int:
+        """Its part of what the columns hold."""
+        held = 0
+        for columns, rows in self.pieces:
+            share = 1.0 if rows is None else len(rows) / max(1, columns.rows)
+            held += int(columns.nbytes * share) + (0 if rows is None else int(rows.nbytes))
+        return held
+
+    def column(self, label: str) -> pa.ChunkedArray:
+        dtype = self.schema.field(label).type
+        chunks: list[pa.Array] = []
+        for columns, rows in self.pieces:
+            column = columns.column(label)
+            chunks += column.chunks if rows is None else taken(column, rows).chunks
+        return pa.chunked_array([c if c.type == dtype else c.cast(dtype) for c in chunks], dtype)
+
+    def table(self) -> pa.Table:
+        columns = {label: self.column(label) for label in self.schema.names}
+        if not columns:
+            return pa.table({"": pa.nulls(self.rows)}).select([])
+        return pa.table(columns, schema=self.schema)
+
+
+def _flat(columns: Columns, rows: Array | None) -> Iterator[Piece]:
+    """Pieces of pieces as pieces of what those are pieces of."""
+    if not isinstance(columns, Pieces):
+        yield columns, rows
+        return
+    start = 0
+    for inner, chosen in columns.pieces:
+        length = inner.rows if chosen is None else len(chosen)
+        if rows is None:
+            yield inner, chosen
+        else:
+            low, high = np.searchsorted(rows, (start, start + length))
+            here = rows[low:high] - start
+            yield inner, here if chosen is None else chosen[here]
+        start += length
+
+
+def taken(column: pa.ChunkedArray, rows: Array) -> pa.ChunkedArray:
+    """Rows of a column, by their numbers in order: chunk by chunk, as all of them may be too much
+    for one array of text.
+    """
+    chunks = column.chunks
+    if len(chunks) == 1:
+        return pa.chunked_array([chunks[0].take(pa.array(rows))], column.type)
+    ends = np.cumsum([0, *(len(chunk) for chunk in chunks)])
+    cuts = np.searchsorted(rows, ends)
+    found = [
+        chunks[i].take(pa.array(rows[cuts[i] : cuts[i + 1]] - ends[i]))
+        for i in np.flatnonzero(cuts[1:] > cuts[:-1]).tolist()
+    ]
+    return pa.chunked_array(found, column.type)
+
+
+class Picked(Relation):
+    """Rows of another relation. What that has derived from its columns serves these too."""
+
+    def __init__(self, of: Relation, positions: Array) -> None:
+        Rows.__init__(self, of.book, len(positions))
+        self.base: Relation = of.base if isinstance(of, Picked) else of
+        self.positions: Array = of.positions[positions] if isinstance(of, Picked) else positions
+        self.kinds = of.kinds
+        self._values = {}
+        self._lifts = {}
+
+    @once
+    def columns(self) -> Columns:
+        return Pieces([(self.base.columns, self.positions)])
+
+    @property
+    def null_free(self) -> frozenset[str]:
+        return self.base.null_free
+
+    @property
+    def nbytes(self) -> int:
+        held = int(self.positions.nbytes) + sum(each.nbytes for each in self._lifts.values())
+        return held + self._held
+
+    def _encode(self, attribute: str, column: str) -> Codes:
+        known = self.base.known_codes(attribute, column, self.positions)
+        return super()._encode(attribute, column) if known is None else known
+
+    def ids(self, space: Space, names: Names) -> Codes:
+        key = tuple((a, names[a]) for a in space.attributes)
+        known = self.base._ids.get(key)
+        if known is not None and key not in self._ids:
+            self._ids[key] = known[self.positions]
+        return super().ids(space, names)
+
+    def has_codes(self, attribute: str, names: Names) -> bool:
+        """Only if they are there: to look at a few values is quicker than to encode them."""
+        key = (attribute, names[attribute])
+        return key in self._codes or key in self.base._codes
+
+    def lift(self, expression: Expression, names: Names) -> Value:
+        key = self._lift_key(expression, names)
+        known = self.base._lifts.get(key)
+        if known is not None and key not in self._lifts:
+            self._lifts[key] = known.take(self.positions)
+        return super().lift(expression, names)

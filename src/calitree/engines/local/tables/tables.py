@@ -1,0 +1,276 @@
+"""Tables of the local engine: relations, messages, and rows of several tables joined.
+
+All three give their attributes as codes or ids, made when first asked for and then kept, and their
+annotations as `Value`s. That is all a contraction needs to know of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from calitree.cache import once
+from calitree.engines.api.contraction import Column, Stored, stored_parts
+from calitree.engines.local.encoding import values as v
+from calitree.engines.local.encoding.codebook import Codebook
+from calitree.engines.local.encoding.dictionary import Codes
+from calitree.engines.local.encoding.spaces import Space
+from calitree.engines.local.encoding.values import Value
+from calitree.engines.local.join.generic_join import GenericJoin
+from calitree.engines.local.tables.rows import Key, Names, Rows
+from calitree.errors import EngineError
+from calitree.sql.evaluator import evaluate
+from calitree.sql.parser import Expression
+from calitree.types import Kind, kind_of_arrow
+
+Array = np.ndarray[Any, Any]
+MOST_ROWS = 1 << 31
+"""Joined rows that can be held: their numbers have 32 bits."""
+
+REPEATING = (Kind.INTEGER, Kind.STRING, Kind.DATE, Kind.BOOLEAN, Kind.BINARY)
+"""Kinds of columns that are worth encoding for a filter alone: their values tend to repeat."""
+
+
+class Columns(Protocol):
+    """Where a relation's columns come from: an Arrow table, or files that are read when needed."""
+
+    schema: pa.Schema
+    rows: int
+
+    @property
+    def null_free(self) -> frozenset[str]: ...
+
+    @property
+    def nbytes(self) -> int: ...
+
+    def column(self, label: str) -> pa.ChunkedArray: ...
+
+    def table(self) -> pa.Table: ...
+
+
+class ArrowColumns:
+    """Columns in memory."""
+
+    def __init__(self, data: pa.Table) -> None:
+        self.data, self.schema, self.rows = data, data.schema, int(data.num_rows)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.data.nbytes)
+
+    @once
+    def null_free(self) -> frozenset[str]:
+        return frozenset(n for n in self.schema.names if self.data.column(n).null_count == 0)
+
+    def column(self, label: str) -> pa.ChunkedArray:
+        return self.data.column(label)
+
+    def table(self) -> pa.Table:
+        return self.data
+
+
+class Relation(Rows):
+    """A base relation: its columns, and what has been derived from them."""
+
+    exact = True
+
+    def __init__(self, book: Codebook, columns: Columns) -> None:
+        super().__init__(book, columns.rows)
+        self.columns = columns
+        self.kinds = {f.name: kind_of_arrow(f.type) for f in columns.schema}
+        self._values: dict[str, pa.ChunkedArray] = {}
+        self._lifts: dict[tuple[str, Key], Value] = {}
+
+    @property
+    def nbytes(self) -> int:
+        return self.columns.nbytes + self._held + sum(v.nbytes for v in self._lifts.values())
+
+    @property
+    def null_free(self) -> frozenset[str]:
+        return self.columns.null_free
+
+    def _encode(self, attribute: str, column: str) -> Codes:
+        known = self.known_codes(attribute, column, slice(None))
+        if known is None:
+            return self.book.dictionary(attribute).encode(self.columns.column(column))
+        return known
+
+    @property
+    def coded(self) -> list[tuple[str, str]]:
+        """Attributes whose codes are there, or can be had from ids, with their columns."""
+        every = [*self._codes, *(part for key in self._ids for part in key)]
+        return list(dict.fromkeys(every))
+
+    @property
+    def encoded(self) -> list[Key]:
+        """The attributes whose codes or ids are there."""
+        return [*((key,) for key in self._codes), *self._ids]
+
+    def remember(self, key: Key, ids: Codes) -> None:
+        """Ids that were made from those of other tables; of one attribute these are its codes."""
+        if len(key) == 1:
+            self._codes[key[0]] = ids
+        else:
+            self._ids[key] = ids
+
+    def known_codes(self, attribute: str, column: str, rows: Array | slice) -> Codes | None:
+        """The codes of an attribute in these rows, if they need not be made from its values."""
+        found = self._codes.get((attribute, column))
+        if found is not None:
+            return found[rows]
+        for key, ids in self._ids.items():
+            # An id that stands for several attributes tells each of them, unless one was NULL.
+            if (attribute, column) in key and all(c in self.null_free for _, c in key):
+                space = self.book.space(tuple(a for a, _ in key))
+                return space.codes(attribute)[ids[rows]]
+        return None
+
+    def ids(self, space: Space, names: Names) -> Codes:
+        parts = [(a, names[a]) for a in space.attributes]
+        if len(parts) < 2 or not all(column in self.null_free for _, column in parts):
+            return super().ids(space, names)
+        with self.book.lock:
+            before = self._codes.keys() & parts
+            found = super().ids(space, names)
+            for key in set(parts) - before:  # made for the ids, and can be had from them again
+                self._codes.pop(key, None)
+        return found
+
+    def has_codes(self, attribute: str, names: Names) -> bool:
+        key = (attribute, names[attribute])
+        return key in self._codes or self.kinds[key[1]] in REPEATING
+
+    def values(self, attribute: str, names: Names) -> pa.ChunkedArray:
+        """Kept: who filters by such a column once does so again."""
+        label = names[attribute]
+        if label not in self._values:
+            self._values[label] = self.columns.column(label)
+        return self._values[label]
+
+    def lift(self, expression: Expression, names: Names) -> Value:
+        key = self._lift_key(expression, names)
+        if key not in self._lifts:
+            columns = {a: self.columns.column(c) for a, c in key[1]}
+            value = v.from_arrow(evaluate(expression.node, columns, self.rows))
+            if expression.kind in (Kind.INTEGER, Kind.DECIMAL) and not value.is_integer:
+                value = value.with_exact(False)
+            self._lifts[key] = value
+        return self._lifts[key]
+
+    def _lift_key(self, expression: Expression, names: Names) -> tuple[str, Key]:
+        return expression.sql, tuple(sorted((a, names[a]) for a in expression.attributes))
+
+
+class Message(Rows):
+    """A computed table: codes of its attributes, values of its annotations."""
+
+    null_free: frozenset[str] = frozenset()
+
+    def __init__(
+        self,
+        book: Codebook,
+        codes: Mapping[str, Codes],
+        values: Mapping[str, Value],
+        rows: int,
+        kinds: Mapping[str, Kind],
+    ) -> None:
+        super().__init__(book, rows)
+        self._codes = {(name, name): each for name, each in codes.items()}
+        self._annotations = dict(values)
+        self.attributes = tuple(codes)
+        self.kinds = {**kinds, **dict.fromkeys(values, Kind.OTHER)}
+
+    @property
+    def annotations(self) -> Mapping[str, Value]:
+        return self._annotations
+
+    @property
+    def nbytes(self) -> int:
+        return self._held + sum(value.nbytes for value in self.annotations.values())
+
+    @property
+    def exact(self) -> bool:
+        return all(value.exact for value in self.annotations.values())
+
+    def stored(self, part: str) -> Value:
+        return self.annotations[part]
+
+    def take(self, rows: Array) -> Message:
+        """Some of its rows."""
+        codes = {name: self.codes(name, {name: name})[rows] for name in self.attributes}
+        values = {name: value.take(rows) for name, value in self.annotations.items()}
+        found = Message(self.book, codes, values, len(rows), self.kinds)
+        found.remember({key: ids[rows] for key, ids in self._ids.items()}, {})
+        return found
+
+    def inherit(self, other: Message) -> None:
+        """Take over all that is known of the keys of a message that has the same in every row."""
+        self._ids, self._places = dict(other._ids), dict(other._places)
+        self._indexes, self._tries = dict(other._indexes), dict(other._tries)
+        self._asked = set(other._asked)
+
+    @property
+    def known(self) -> tuple[dict[Key, Codes], dict[Key, Array]]:
+        """The ids and the places that have been asked for."""
+        places = {key: each for key, each in self._places.items() if each is not None}
+        return dict(self._ids), places
+
+    def remember(self, ids: Mapping[Key, Codes], places: Mapping[Key, Array]) -> None:
+        """Ids and places that somebody else has made for it."""
+        self._ids.update(ids)
+        self._places.update(places)
+
+    def distinct(self, attribute: str) -> pa.Array:
+        """The values that an attribute has, NULL aside."""
+        codes = np.unique(self.codes(attribute, {attribute: attribute}))
+        return self.book.dictionary(attribute).decode(codes[codes > 0])
+
+    def renamed(self, keep: Sequence[str], columns: Sequence[Column]) -> Message:
+        """The same as the output that has these columns, each of which is one of ours."""
+        values: dict[str, Value] = {}
+        for column in columns:
+            (factor,) = column.factors
+            assert isinstance(factor, Stored)
+            ours = stored_parts(factor.name, column.semiring)
+            for part, name in zip(column.parts, ours, strict=True):
+                values[part] = self.annotations[name]
+        codes = {name: self.codes(name, {name: name}) for name in keep}
+        return Message(self.book, codes, values, self.rows, {})
+
+
+class Joined(Rows):
+    """Rows of several tables joined. They are counted first, and made when more is asked of them."""
+
+    def __init__(
+        self, book: Codebook, parts: Sequence[tuple[Rows, Names]], join: GenericJoin
+    ) -> None:
+        super().__init__(book, join.count(book.threads))
+        self.parts, self.join = list(parts), join
+        self.names = {a: a for _, names in parts for a in names}
+
+    @once
+    def positions(self) -> list[Codes]:
+        """For each table, which of its rows stands in each joined row."""
+        if self.rows >= MOST_ROWS:
+            raise EngineError(
+                f"The relations of one bag join to {self.rows:,} rows, too many to hold. They can be "
+                "counted, but not grouped, filtered or summed; filter them before they are added."
+            )
+        return self.join.rows(self.book.threads)
+
+    def _encode(self, attribute: str, column: str) -> Codes:
+        at = next(i for i, (_, names) in enumerate(self.parts) if attribute in names)
+        table, names = self.parts[at]
+        found: Codes = table.codes(attribute, names)[self.positions[at]]
+        return found
+
+    def part_lift(self, at: int, expression: Expression) -> Value:
+        """A lift of one of the tables, on the joined rows."""
+        table, names = self.parts[at]
+        return table.lift(expression, names).take(self.positions[at])
+
+    def part_stored(self, at: int, part: str) -> Value:
+        return self.parts[at][0].stored(part).take(self.positions[at])

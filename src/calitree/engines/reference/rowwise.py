@@ -1,0 +1,316 @@
+"""One expression on one row of Python values: slow, short, and meant to be obviously right.
+
+None is NULL. Integers have no bounds and decimals are exact, so what a faster engine must round or
+widen can be checked against this. The rules are those of `calitree.sql.evaluator`; nothing is shared
+with it.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from sqlglot import exp
+
+from calitree.engines.reference.rowcasts import CONVERSIONS, EXACT, double, moment, naive, zoned
+from calitree.errors import ExpressionError
+from calitree.sql.analyzer import CASTS, SPACES
+from calitree.sql.nodes import kind_of
+from calitree.types import Kind
+
+Row = Mapping[str, Any]
+
+
+def evaluate_row(node: exp.Expr, row: Row) -> Any:
+    """The value of `node`, whose columns are the keys of `row`."""
+    form = _FORMS.get(type(node))
+    if form is not None:
+        value = form(node, row)
+        # Where one branch of a CASE is a double, all are.
+        return value if value is None or kind_of(node) is not Kind.FLOAT else double(value)
+    function = _OPERATORS.get(type(node))
+    if function is None:
+        raise ExpressionError(f"{node.sql()} ({type(node).__name__}) cannot be evaluated.")
+    operands = [evaluate_row(each, row) for each in _operands(node)]
+    return None if any(value is None for value in operands) else function(node, *operands)
+
+
+def _operands(node: exp.Expr) -> list[exp.Expr]:
+    if isinstance(node, exp.Extract):
+        return [node.expression]
+    if isinstance(node, exp.Binary | exp.Pow) and not isinstance(node, exp.Like | exp.ILike):
+        return [node.this, node.expression]
+    return [node.this]
+
+
+def alike(a: Any, b: Any) -> tuple[Any, Any]:
+    """Two values as one type: an integer meets a double as a double, a date a timestamp at 0:00.
+
+    Decimals and integers are compared exactly as they are.
+    """
+    if isinstance(a, float) or isinstance(b, float):
+        return double(a), double(b)
+    if isinstance(a, datetime) or isinstance(b, datetime):
+        a, b = moment(a), moment(b)
+        if a.tzinfo or b.tzinfo:
+            a, b = zoned(a), zoned(b)
+    return a, b
+
+
+def equal(a: Any, b: Any) -> bool:
+    a, b = alike(a, b)
+    return bool(a == b) or (a != a and b != b)
+
+
+def less(a: Any, b: Any) -> bool:
+    """NaN is the greatest number."""
+    a, b = alike(a, b)
+    return a == a if b != b else bool(a < b)
+
+
+def arithmetic(name: str, plain: Callable[[Any, Any], Any]) -> Callable[[exp.Expr, Any, Any], Any]:
+    exact = getattr(EXACT, name)
+
+    def operate(node: exp.Expr, a: Any, b: Any) -> Any:
+        a, b = alike(a, b)
+        return exact(a, b) if isinstance(a, Decimal) or isinstance(b, Decimal) else plain(a, b)
+
+    return operate
+
+
+def divide(node: exp.Expr, a: Any, b: Any) -> float | None:
+    return double(a) / double(b) if double(b) != 0 else None
+
+
+def remainder(node: exp.Expr, a: Any, b: Any) -> Any:
+    a, b = alike(a, b)
+    if b == 0:
+        return None
+    if isinstance(a, float):
+        return _real(np.fmod, a, b)
+    if isinstance(a, Decimal) or isinstance(b, Decimal):
+        return EXACT.remainder(a, b)
+    return abs(a) % abs(b) * (-1 if a < 0 else 1)
+
+
+def _real(function: Callable[..., Any], *values: Any) -> float:
+    """A function of doubles; out of its domain it is NaN or infinite."""
+    with np.errstate(all="ignore"):
+        return float(function(*map(double, values)))
+
+
+def real(function: Callable[..., Any]) -> Callable[..., float]:
+    return lambda node, *values: _real(function, *values)
+
+
+def round_half_away(node: exp.Expr, value: Any) -> float:
+    decimals = node.args.get("decimals")
+    power = 10.0 ** (int(decimals.name) if decimals is not None else 0)
+    scaled = double(value) * power
+    if not abs(scaled) < 2.0**53:
+        return double(value)
+    whole = math.trunc(scaled)
+    up = abs(scaled - whole) >= 0.5
+    return math.copysign(abs(whole) + up, scaled) / power
+
+
+def like(node: exp.Expr, text: str) -> bool:
+    pattern = node.expression.name
+    if isinstance(node, exp.ILike):
+        text, pattern = lower(text), lower(pattern)
+    parts = {"%": ".*", "_": "."}
+    regex = "".join(parts.get(char, re.escape(char)) for char in pattern)
+    return re.fullmatch(regex, text, re.DOTALL) is not None
+
+
+def lower(text: str) -> str:
+    """Character by character: no character becomes two."""
+    return "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
+
+
+def upper(text: str) -> str:
+    text = text.replace("ß", "ẞ")
+    return "".join(char.upper() if len(char.upper()) == 1 else char for char in text)
+
+
+def substring(node: exp.Expr, text: str) -> str:
+    start, length = (node.args.get(key) for key in ("start", "length"))
+    first = int(start.name) - 1 if start is not None else 0
+    return text[first : first + int(length.name)] if length is not None else text[first:]
+
+
+_PARTS: dict[str, Callable[[datetime], int]] = {
+    "YEAR": lambda t: t.year,
+    "QUARTER": lambda t: (t.month + 2) // 3,
+    "MONTH": lambda t: t.month,
+    "WEEK": lambda t: t.isocalendar().week,
+    "DAY": lambda t: t.day,
+    "DOY": lambda t: t.timetuple().tm_yday,
+    "HOUR": lambda t: t.hour,
+    "MINUTE": lambda t: t.minute,
+}
+
+
+def extract(node: exp.Expr, value: date) -> int:
+    return _PARTS[node.name.upper()](naive(value))
+
+
+def truncate(node: exp.Expr, value: date) -> datetime:
+    unit, at = node.text("unit").upper(), moment(value).replace(second=0, microsecond=0)
+    if unit == "MINUTE":
+        return at
+    at = at.replace(minute=0)
+    if unit == "HOUR":
+        return at
+    at = at.replace(hour=0)
+    if unit == "WEEK":
+        return at - timedelta(days=at.weekday())
+    month = {"YEAR": 1, "QUARTER": at.month - (at.month - 1) % 3}.get(unit, at.month)
+    return at if unit == "DAY" else at.replace(month=month, day=1)
+
+
+def cast(node: exp.Expr, value: Any) -> Any:
+    try:
+        return CONVERSIONS[CASTS[node.args["to"].this]](value)
+    except (ValueError, OverflowError):
+        if isinstance(node, exp.TryCast):
+            return None
+        raise ExpressionError(f"In {node.sql()}: {value!r} does not convert.") from None
+
+
+_OPERATORS: dict[type[exp.Expr], Callable[..., Any]] = {
+    exp.Add: arithmetic("add", operator.add),
+    exp.Sub: arithmetic("subtract", operator.sub),
+    exp.Mul: arithmetic("multiply", operator.mul),
+    exp.Div: divide,
+    exp.Mod: remainder,
+    exp.Neg: lambda node, a: a.copy_negate() if isinstance(a, Decimal) else -a,
+    exp.Abs: lambda node, a: a.copy_abs() if isinstance(a, Decimal) else abs(a),
+    exp.Pow: real(np.power),
+    exp.Floor: real(np.floor),
+    exp.Ceil: real(np.ceil),
+    exp.Sqrt: real(np.sqrt),
+    exp.Ln: real(np.log),
+    exp.Exp: real(np.exp),
+    exp.Round: round_half_away,
+    exp.EQ: lambda node, a, b: equal(a, b),
+    exp.NEQ: lambda node, a, b: not equal(a, b),
+    exp.LT: lambda node, a, b: less(a, b),
+    exp.GT: lambda node, a, b: less(b, a),
+    exp.LTE: lambda node, a, b: not less(b, a),
+    exp.GTE: lambda node, a, b: not less(a, b),
+    exp.Not: lambda node, a: not a,
+    exp.Like: like,
+    exp.ILike: like,
+    exp.Lower: lambda node, text: lower(text),
+    exp.Upper: lambda node, text: upper(text),
+    exp.Length: lambda node, text: len(text),
+    exp.Trim: lambda node, text: text.strip(SPACES),
+    exp.Substring: substring,
+    exp.DPipe: lambda node, a, b: a + b,
+    exp.Extract: extract,
+    exp.TimestampTrunc: truncate,
+    exp.Cast: cast,
+    exp.TryCast: cast,
+}
+
+
+def _literal(node: exp.Expr, row: Row) -> Any:
+    text = node.name
+    if node.args.get("is_string"):
+        return text
+    if "e" in text.lower():
+        return float(text)
+    return Decimal(text) if "." in text else int(text)
+
+
+def _and(node: exp.Expr, row: Row) -> bool | None:
+    sides = [evaluate_row(side, row) for side in (node.this, node.expression)]
+    return False if False in sides else None if None in sides else True
+
+
+def _or(node: exp.Expr, row: Row) -> bool | None:
+    sides = [evaluate_row(side, row) for side in (node.this, node.expression)]
+    return True if True in sides else None if None in sides else False
+
+
+def _is(node: exp.Expr, row: Row) -> bool:
+    value = evaluate_row(node.this, row)
+    if isinstance(node.expression, exp.Null):
+        return value is None
+    return value is not None and value == node.expression.this
+
+
+def _in(node: exp.Expr, row: Row) -> bool | None:
+    value = evaluate_row(node.this, row)
+    items = [evaluate_row(each, row) for each in node.expressions]
+    if value is None:
+        return None
+    if any(item is not None and equal(value, item) for item in items):
+        return True
+    return None if None in items else False
+
+
+def _same(node: exp.Expr, row: Row) -> bool:
+    a, b = (evaluate_row(side, row) for side in (node.this, node.expression))
+    return a is b if a is None or b is None else equal(a, b)
+
+
+def _nullif(node: exp.Expr, row: Row) -> Any:
+    a, b = (evaluate_row(side, row) for side in (node.this, node.expression))
+    return None if a is not None and b is not None and equal(a, b) else a
+
+
+def _case(node: exp.Expr, row: Row) -> Any:
+    subject = node.args.get("this")
+    for branch in node.args["ifs"]:
+        test = branch.this
+        if subject is not None:
+            test = exp.EQ(this=subject.copy(), expression=test.copy())
+        if evaluate_row(test, row):
+            return evaluate_row(branch.args["true"], row)
+    default = node.args.get("default")
+    return evaluate_row(default, row) if default is not None else None
+
+
+def _coalesce(node: exp.Expr, row: Row) -> Any:
+    values = (evaluate_row(each, row) for each in (node.this, *node.expressions))
+    return next((value for value in values if value is not None), None)
+
+
+def _extreme(node: exp.Expr, row: Row) -> Any:
+    best = None
+    for each in (node.this, *node.expressions):
+        value = evaluate_row(each, row)
+        if value is not None and best is not None:
+            worse = less(value, best) if isinstance(node, exp.Greatest) else less(best, value)
+            best = best if worse else value
+        else:
+            best = value if best is None else best
+    return best
+
+
+_FORMS: dict[type[exp.Expr], Callable[[exp.Expr, Row], Any]] = {
+    exp.Column: lambda node, row: row[node.name],
+    exp.Paren: lambda node, row: evaluate_row(node.this, row),
+    exp.Literal: _literal,
+    exp.Boolean: lambda node, row: bool(node.this),
+    exp.Null: lambda node, row: None,
+    exp.And: _and,
+    exp.Or: _or,
+    exp.Is: _is,
+    exp.In: _in,
+    exp.NullSafeEQ: _same,
+    exp.NullSafeNEQ: lambda node, row: not _same(node, row),
+    exp.Nullif: _nullif,
+    exp.Case: _case,
+    exp.Coalesce: _coalesce,
+    exp.Greatest: _extreme,
+    exp.Least: _extreme,
+}

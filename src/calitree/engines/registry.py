@@ -1,0 +1,45 @@
+"""Engines by name. Each is imported when it is first named, as each brings a large library along."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any, cast
+
+from calitree.engines.api.protocol import Engine
+from calitree.errors import EngineError, did_you_mean
+
+NAMES = ("local", "hybrid", "spark", "reference")
+
+
+def engine_of(engine: Any) -> Engine:
+    """An engine from its name, a SparkSession, or itself; None is the best that can run here."""
+    if engine is None:
+        engine = "hybrid" if find_spec("pyspark") else "local"
+    if isinstance(engine, str):
+        if engine == "local":
+            from calitree.engines.local import LocalEngine
+
+            return LocalEngine()
+        if engine == "hybrid":
+            from calitree.engines.hybrid import HybridEngine
+
+            return HybridEngine()
+        if engine == "reference":
+            from calitree.engines.reference import ReferenceEngine
+
+            return ReferenceEngine()
+        if engine == "spark":
+            from calitree.engines.spark import SparkEngine
+
+            return SparkEngine()
+        raise EngineError(f"There is no engine {engine!r}.{did_you_mean(engine, NAMES)}")
+    if type(engine).__name__ == "SparkSession":
+        from calitree.engines.hybrid import HybridEngine
+
+        return HybridEngine(engine)
+    if all(hasattr(engine, verb) for verb in ("load", "contract", "how", "arrow")):
+        return cast(Engine, engine)
+    raise EngineError(
+        f"An engine is one of {', '.join(NAMES)}, a SparkSession or an object with load, contract, "
+        f"how and arrow; got {type(engine).__name__}."
+    )

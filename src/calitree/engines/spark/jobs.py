@@ -1,0 +1,124 @@
+"""Running calls to Spark side by side, so that Ctrl-C stops them."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import uuid4
+
+from calitree.engines.api.protocol import Watch
+from calitree.engines.spark.watch import EVERY, is_remote, watching
+from calitree.errors import EngineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+THREADS = 4
+"""How many calls run at a time: a small query leaves most of Spark idle."""
+
+Value = TypeVar("Value")
+
+
+class Jobs:
+    """Threads of our own in which to call Spark.
+
+    A single call takes one too: a Ctrl-C in the midst of it would leave the connection of the calling
+    thread out of step.
+    """
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="calitree-spark")
+
+    def run(
+        self,
+        session: SparkSession,
+        tasks: Iterable[Callable[[], Value]],
+        watch: Watch | None = None,
+    ) -> list[Value]:
+        """Run all, some at a time; once one fails, no other is begun. `watch` is told how far they
+        have come.
+        """
+        tag, stopped = f"calitree-{uuid4().hex}", threading.Event()
+
+        def begin(task: Callable[[], Value]) -> Value:
+            if stopped.is_set():
+                raise EngineError("Interrupted.")
+            with _tagged(session, tag):
+                return task()
+
+        futures = [self._pool.submit(begin, task) for task in tasks]
+        try:
+            if watch is not None:
+                with watching(session, tag) as done:
+                    while wait(futures, timeout=EVERY).not_done:
+                        watch(done())
+            return [future.result() for future in futures]
+        except BaseException as error:
+            stopped.set()
+            if not isinstance(error, Exception):
+                _interrupt(session, tag, futures)
+            raise
+
+
+@contextmanager
+def _tagged(session: SparkSession, tag: str) -> Iterator[None]:
+    """What this thread asks of Spark can be told by its tag.
+
+    Without Connect it is the context's own tag, as the session's is known only to the thread that
+    has set it.
+    """
+    if is_remote(session):
+        session.addTag(tag)
+    else:
+        session.sparkContext.addJobTag(tag)
+    try:
+        yield
+    finally:
+        if is_remote(session):
+            session.removeTag(tag)
+        else:
+            session.sparkContext.removeJobTag(tag)
+
+
+def _interrupt(session: SparkSession, tag: str, futures: Sequence[Future[Any]]) -> None:
+    """Ctrl-C: stop the jobs of these tasks, and no others."""
+    for _ in range(50):  # again, as a job may have been just about to start
+        with suppress(Exception):
+            if is_remote(session):
+                session.interruptTag(tag)
+            else:
+                session.sparkContext.cancelJobsWithTag(tag)
+        if not wait(futures, timeout=0.2).not_done:
+            return
+
+
+@contextmanager
+def explained(what: str) -> Iterator[None]:
+    """Spark's errors, with a first line that says what failed and why."""
+    try:
+        yield
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j", "grpc"):
+            raise
+        reason = _reason(str(error)) or type(error).__name__
+        raise EngineError(f"Spark could not {what}: {reason}") from error
+
+
+def _reason(text: str) -> str:
+    """The line that says why: the first, or of an error in a task the last of Python's own."""
+    raised = text.rpartition("Traceback (most recent call last):")[2]
+    if raised != text:
+        python = raised.partition("\tat ")[0]
+        found = re.findall(r"^[\w.]+: .+", python, re.MULTILINE)
+        if found:
+            reason: str = found[-1]
+            return re.sub(r"^calitree\.errors\.\w+: ", "", reason).strip()
+    if "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND" in text:
+        return "a message is lost with the executor that held it. Calibrate again."
+    lines = (line.lstrip(": \t").rstrip() for line in text.splitlines())
+    calling = "An error occurred while calling "  # says Py4J, before it says what error
+    return next((line for line in lines if line and not line.startswith(calling)), "")

@@ -1,0 +1,124 @@
+"""Relations of the Spark engine: what Spark reads by itself (its own tables, Parquet and CSV files, and
+anything at a URL), and what goes to it as Arrow data.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.csv
+
+from calitree.engines.spark.table import SparkTable, arrow_for_spark, fields_of
+from calitree.errors import SchemaError
+from calitree.storage.frames import arrow_table, files_of
+from calitree.types import Kind
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from calitree.engines.spark.engine import SparkEngine
+
+_CSV_OPTIONS = {"header": "true", "inferSchema": "true", "escape": '"'}
+"""A quote within quotes is doubled, as everywhere but in Spark."""
+
+
+def relation_of(engine: SparkEngine, label: str, frame: DataFrame) -> SparkTable:
+    """The rows of a frame."""
+    schema = frame.schema
+    fields = fields_of(label, schema.names, schema)
+    present = frozenset(each.name for each in schema if not each.nullable)
+    renamed = frame.toDF(*(field.name for field in fields.values()))
+    return SparkTable(engine, label, fields, frame=renamed, null_free=present)
+
+
+def relation_of_arrow(engine: SparkEngine, label: str, source: Any) -> SparkTable:
+    """The rows of whatever Arrow data can be made of."""
+    given = arrow_table(label, source)
+    held = arrow_for_spark(label, given)
+    frame = engine.local_frame(held)
+    fields = fields_of(label, given.column_names, frame.schema)
+    for name, dtype in zip(given.schema.names, given.schema.types, strict=True):
+        if pa.types.is_uint64(dtype):  # a decimal only to Spark, which has no such integer
+            fields[name] = replace(fields[name], kind=Kind.INTEGER)
+    present = (n for n, c in zip(fields, held.columns, strict=True) if c.null_count == 0)
+    return SparkTable(engine, label, fields, frame=frame, held=held, null_free=frozenset(present))
+
+
+def read(session: SparkSession, name: str, source: Any) -> DataFrame | None:
+    """A frame that reads the source when it is used; None for what has to go through Arrow."""
+    if isinstance(source, str):
+        if re.match(r"[a-z][a-z0-9+.-]+:/", source):
+            return _read_files(session, [source])
+        if is_table(session, source):
+            return session.table(source)
+    files = files_of(source)
+    if files is not None:
+        return _read_files(session, files)
+    if isinstance(source, str):
+        raise SchemaError(f"{name}: there is neither a file nor a Spark table called {source!r}.")
+    return None
+
+
+def is_table(session: SparkSession, name: str) -> bool:
+    from pyspark.errors import PySparkException
+
+    try:
+        return bool(session.catalog.tableExists(name))
+    except PySparkException:  # a path is not even a name
+        return False
+
+
+def _read_files(session: SparkSession, files: list[str]) -> DataFrame:
+    reader, paths = session.read, [_url(file) for file in files]
+    base = _above_partitions(paths)
+    if base is not None:
+        reader = reader.option("basePath", base)
+    text = re.search(r"\.([ct])sv(\.gz)?$", files[0], re.I)
+    if text is None:
+        return reader.parquet(*paths)
+    tab = text[1].lower() == "t"
+    reader = reader.options(**_CSV_OPTIONS, sep="\t" if tab else ",")
+    frame = reader.csv(paths)
+    return frame if "://" in files[0] else _without_zones(reader, frame, paths, files[0], tab)
+
+
+def _without_zones(
+    reader: Any, frame: DataFrame, paths: list[str], file: str, tab: bool
+) -> DataFrame:
+    """Timestamps that say no time zone have none; Spark would take them for the session's."""
+    from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
+
+    if not any(isinstance(each.dataType, TimestampType) for each in frame.schema):
+        return frame
+    options = pa.csv.ParseOptions(delimiter="\t" if tab else ",")
+    with pa.csv.open_csv(file, parse_options=options) as beginning:
+        zoned = {f.name for f in beginning.schema if pa.types.is_timestamp(f.type) and f.type.tz}
+    schema = StructType(
+        [
+            StructField(each.name, TimestampNTZType())
+            if isinstance(each.dataType, TimestampType) and each.name not in zoned
+            else each
+            for each in frame.schema
+        ]
+    )
+    read: DataFrame = reader.option("inferSchema", "false").schema(schema).csv(paths)
+    return read
+
+
+def _url(file: str) -> str:
+    """A file of this machine, whatever Spark's default file system and working directory are."""
+    if "://" in file:
+        return file
+    # What was found is a name, not a pattern.
+    escaped = re.sub(r"([\[\]{}*?\\])", r"\\\1", str(Path(file).absolute()))
+    return f"file://{escaped}"
+
+
+def _above_partitions(paths: list[str]) -> str | None:
+    """The directory above `year=2024/…`, so that Spark makes columns of such names."""
+    found = re.match(r"(.*?)/[^/=]+=[^/]*/", paths[0])
+    return found[1] if found else None

@@ -1,0 +1,235 @@
+"""Tables of the Spark engine in files: large messages are written and read by Spark, in parallel.
+
+Small ones go through this process, which takes less time than a job, and works where Spark's
+machines do not see the directory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from calitree.engines.spark.jobs import explained
+from calitree.engines.spark.numbers import BIGINT, DECIMAL, Field
+from calitree.engines.spark.read import is_table, read
+from calitree.engines.spark.table import (
+    SparkTable,
+    arrow_for_spark,
+    arrow_schema,
+    fields_of,
+    in_utc,
+    quoted,
+)
+from calitree.errors import EngineError, MissingRelationError
+from calitree.storage.filesystem import filesystem_of, is_url, shown, url_of
+from calitree.storage.table_format import (
+    Origin,
+    SavedColumn,
+    SavedFile,
+    SavedMessage,
+    SavedRelation,
+    Source,
+    file_at,
+    parts_of,
+    portable,
+    read_parquet,
+    schema_of_text,
+    text_of_schema,
+    write_parquet,
+)
+from calitree.types import Kind
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from calitree.engines.spark.engine import SparkEngine
+
+SMALL = 16 << 20
+"""Bytes of a message that goes through this process."""
+
+FILE = 64 << 20
+"""About how many bytes a file has that Spark writes."""
+
+
+# -- relations ------------------------------------------------------------------------------------
+
+
+def origin(engine: SparkEngine, table: SparkTable) -> Origin:
+    """Where the rows of a relation are."""
+    if table.saved is not None:
+        return Origin(schema_of_text(table.saved.schema), table.saved.nbytes, table.saved.source)
+    schema = arrow_schema(table)
+    if table.held is not None:
+        return Origin(schema, table.nbytes)
+    return Origin(schema, table.nbytes, _source(engine, table))
+
+
+def _source(engine: SparkEngine, table: SparkTable) -> Source:
+    given = table.given
+    if given is None:
+        reason = "they were a Spark DataFrame, of which only Spark knows what it was made of"
+        return Source("nowhere", reason=f"{reason}: save it as Parquet or as a table first")
+    with explained(f"find the files of {table.label}"):
+        if isinstance(given, str) and not is_url(given) and is_table(engine.session, given):
+            return Source("table", table=given)
+        paths = [_path(each) for each in table.frame.inputFiles()]
+    return Source("files", tuple(_file(path, table) for path in sorted(paths)))
+
+
+def _path(text: str) -> str:
+    """A file as pyarrow finds it; Spark tells URLs, also of files on this machine."""
+    return unquote(url_of(text).path) if text.startswith("file:") else text
+
+
+def _file(path: str, table: SparkTable) -> SavedFile:
+    try:
+        return file_at(path)
+    except EngineError:  # Spark reaches it, and we do not
+        return SavedFile(path, table.nbytes, ())
+
+
+def restored_relation(engine: SparkEngine, saved: SavedRelation) -> SparkTable:
+    schema = schema_of_text(saved.schema)
+    fields = _fields(saved.name, schema.names, schema)
+    for name, kind in saved.kinds.items():
+        fields[name] = replace(fields[name], kind=kind)
+    frame = partial(_rows_of, engine, saved, fields)
+    table = SparkTable(engine, saved.name, fields, later=frame, null_free=saved.null_free)
+    table.known_rows, table.saved = saved.rows, saved
+    return table
+
+
+def _rows_of(engine: SparkEngine, saved: SavedRelation, fields: dict[str, Field]) -> DataFrame:
+    source, name = saved.source, saved.name
+    if source.place == "nowhere":
+        raise MissingRelationError(name, source.reason)
+    for file in source.files:
+        if (file.stamp or source.place == "copied") and file.problem is not None:
+            raise MissingRelationError(name, file.problem)
+    files = [file.path for file in source.files]
+    if source.place == "copied":
+        return engine.local_frame(arrow_for_spark(name, read_parquet(files[0])))
+    given = source.table if source.place == "table" else files[0] if len(files) == 1 else files
+    try:
+        with explained(f"read {name}"):
+            frame = read(engine.session, name, given)
+            assert frame is not None
+            found = fields_of(name, frame.columns, frame.schema)
+            if {n: each.kind for n, each in found.items()} != saved.kinds:
+                raise EngineError(f"the columns of {given} are not what they were")
+            casts = (
+                f"CAST({quoted(n)} AS {each.type}) AS {each.name}" for n, each in fields.items()
+            )
+            return frame.selectExpr(*casts)
+    except EngineError as error:
+        raise MissingRelationError(name, str(error).rstrip(".")) from error
+
+
+# -- messages -------------------------------------------------------------------------------------
+
+
+def write(engine: SparkEngine, table: SparkTable, path: str) -> SavedMessage:
+    """Write a message: by Spark if it is large, else by this process."""
+    assert table.key is not None
+    columns = tuple(
+        _described(name, field, annotation=name not in table.key)
+        for name, field in table.fields.items()
+    )
+    names = [field.name for field in table.fields.values()]
+    if not columns:
+        schema = pa.schema([])
+    elif table.held is not None or table.nbytes <= SMALL:
+        held = engine.collected(table).select(names)
+        schema = held.schema
+        write_parquet(pa.table([portable(each) for each in held.columns], names), path)
+    else:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        schema = to_arrow_schema(table.frame.select(*names).schema, timezone="UTC")
+        _write_by_spark(engine, table, path)
+    types = pa.schema(pa.field(each.name, in_utc(each.type)) for each in schema)
+    return SavedMessage(path, table.rows, table.nbytes, text_of_schema(types), columns)
+
+
+def _described(name: str, field: Field, annotation: bool) -> SavedColumn:
+    kind = field.kind
+    if kind is Kind.INTEGER and not field.coded and field.type.startswith("DECIMAL"):
+        kind = Kind.DECIMAL  # what Spark makes of integers of 64 bits without a sign
+    return SavedColumn(name, kind, annotation, field.coded, field.scale, field.bound, field.exact)
+
+
+def _write_by_spark(engine: SparkEngine, table: SparkTable, path: str) -> None:
+    texts = []
+    for field in table.fields.values():
+        text = field.name
+        if field.kind is Kind.TIMESTAMP_TZ:
+            text = f"unix_micros({text})"
+        elif field.kind is Kind.NULL:
+            text = f"CAST({text} AS INT)"
+        texts.append(f"{text} AS {field.name}")
+    frame = table.frame.selectExpr(*texts).coalesce(max(4, table.nbytes // FILE))
+    with explained(f"write {table.label}"):
+        engine.jobs.run(engine.session, [partial(frame.write.parquet, _spark_path(path))])
+    system, _ = filesystem_of(path)
+    rows = sum(parquet.read_metadata(each, filesystem=system).num_rows for each in parts_of(path))
+    if rows != table.rows:
+        raise EngineError(
+            f"Spark wrote {rows:,} rows of {table.rows:,} to {shown(path)}. Save to a place that "
+            "all of its machines share."
+        )
+
+
+def _spark_path(path: str) -> str:
+    return path if is_url(path) else f"file://{path}"
+
+
+def restored_message(engine: SparkEngine, saved: SavedMessage) -> SparkTable:
+    label = f"the saved message by {', '.join(saved.attributes) or 'nothing'}"
+    if not saved.columns:
+        held = pa.table({"c0": [True] * saved.rows})
+        return SparkTable(engine, label, {}, held=held, key=frozenset())
+    schema = schema_of_text(saved.schema)
+    fields = _fields(label, [column.name for column in saved.columns], schema)
+    for column, each in zip(saved.columns, schema, strict=True):
+        found = replace(fields[column.name], exact=column.exact)
+        if column.coded:
+            width = BIGINT if pa.types.is_int64(each.type) else DECIMAL
+            scale, bound = column.scale, column.bound
+            found = replace(
+                found, type=width, kind=column.kind, scale=scale, bound=bound, coded=True
+            )
+        fields[column.name] = found
+    frame = partial(_message_frame, engine, saved, list(fields.values()))
+    key = frozenset(saved.attributes)
+    table = SparkTable(engine, label, fields, later=frame, key=key)
+    table.known_rows = saved.rows
+    table.measured = {column.name for column in saved.columns if column.coded}
+    return table
+
+
+def _message_frame(engine: SparkEngine, saved: SavedMessage, fields: list[Field]) -> DataFrame:
+    if saved.nbytes <= SMALL:
+        return engine.local_frame(arrow_for_spark("a saved message", saved.read()))
+    texts = []
+    for field in fields:
+        text = f"CAST({field.name} AS {field.type})"
+        if field.kind is Kind.TIMESTAMP_TZ:
+            text = f"timestamp_micros({field.name})"
+        elif field.kind is Kind.NULL:
+            text = field.name
+        texts.append(f"{text} AS {field.name}")
+    with explained(f"read {shown(saved.path)}"):
+        return engine.session.read.parquet(_spark_path(saved.path)).selectExpr(*texts)
+
+
+def _fields(label: str, names: list[str], schema: pa.Schema) -> dict[str, Field]:
+    """The columns as Spark will have them; nothing is read for it."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    there = arrow_for_spark(label, schema.empty_table()).schema
+    return fields_of(label, names, from_arrow_schema(there, prefer_timestamp_ntz=True))

@@ -1,0 +1,1 @@
+"""The join graph as a value, and the junction hypertrees over it."""

@@ -1,0 +1,187 @@
+"""From a join graph to a hypertree: found automatically, or the user's own bags.
+
+An acyclic graph has a join tree, with one bag a relation. Of a cyclic one the ears, such as
+dimension tables, keep a bag each, and the relations of its core share bags, or stand around them
+(`redundant`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations
+
+from calitree.errors import SchemaError, TreeError, did_you_mean
+from calitree.jointree.cycles import Attributes, Cut, cuts, cyclic_core
+from calitree.jointree.hypertree import Bag, Edge, Hypertree
+from calitree.jointree.schema import Schema
+from calitree.jointree.width import bits_of, cover
+
+Contents = tuple[Attributes, tuple[str, ...]]
+"""Of a bag: attributes, and the relations mapped to it."""
+
+
+def join_tree(schema: Schema, *, redundant: bool = False) -> Hypertree:
+    """One bag a relation where the graph is acyclic, shared bags where it is not.
+
+    `redundant` gives every relation a bag of its own also there, around empty bags (paper,
+    appendix on latency): those of the decomposition that no relation covers. Of a triangle that is
+    one empty bag with three leaves, of longer cycles several, as one with all attributes of the
+    core would hold more. Ears hang on the relations they join. An acyclic graph has nothing to take
+    apart, and gets the same tree as without.
+    """
+    if not schema.relations:
+        raise TreeError("The graph has no relation yet; add one with add_relation.")
+    components = schema.components()
+    if len(components) > 1:
+        listed = "; ".join(", ".join(part) for part in components)
+        raise TreeError(
+            f"The join graph is not connected; its parts are: {listed}. Join them with add_join."
+        )
+    attributes = {name: frozenset(columns) for name, columns in schema.columns_of.items()}
+    core = cyclic_core(attributes)
+    if not core:
+        return _tree(schema, attributes, [(held, (name,)) for name, held in attributes.items()])
+    costs = bits_of(attributes, schema.rows)
+    values = {name: min(costs[r] for r in a.relations) for name, a in schema.attributes.items()}
+    layout = _redundant if redundant else _shared
+    trees = [_tree(schema, attributes, layout(attributes, core, c)) for c in cuts(core, values)]
+    return min(trees, key=_work(costs)) if len(trees) > 1 else trees[0]
+
+
+def _shared(
+    attributes: Mapping[str, Attributes], core: Mapping[str, Attributes], cut: Cut
+) -> list[Contents]:
+    """A bag for each ear, and the cut's bags with the relations of the core.
+
+    A relation that fits into several bags goes where there are fewest.
+    """
+    options = {r: [i for i, bag in enumerate(cut) if held <= bag] for r, held in core.items()}
+    homes: list[list[str]] = [[] for _ in cut]
+    for relation in sorted(core, key=lambda r: len(options[r])):
+        homes[min(options[relation], key=lambda i: len(homes[i]))].append(relation)
+    ears: list[Contents] = [(attributes[r], (r,)) for r in attributes if r not in core]
+    mapped = [tuple(r for r in core if r in home) for home in homes]
+    return ears + list(zip(cut, mapped, strict=True))
+
+
+def _redundant(
+    attributes: Mapping[str, Attributes], core: Mapping[str, Attributes], cut: Cut
+) -> list[Contents]:
+    """A bag for each relation, and empty ones where the cut has a bag that no relation covers."""
+    own: list[Contents] = [(held, (name,)) for name, held in attributes.items()]
+    return own + [(held, ()) for held in cut if not any(held <= each for each in core.values())]
+
+
+def _bags(attributes: Mapping[str, Attributes], contents: Iterable[Contents]) -> tuple[Bag, ...]:
+    """Bags with all attributes of their relations, named by these, or if empty by attributes."""
+    bags: dict[str, Bag] = {}
+    for held, relations in contents:
+        name = "+".join(relations) or f"({', '.join(sorted(held))})"
+        while name in bags:  # A relation may be called so.
+            name += "'"
+        bags[name] = Bag(name, held.union(*(attributes[r] for r in relations)), relations)
+    return tuple(bags.values())
+
+
+def _tree(
+    schema: Schema, attributes: Mapping[str, Attributes], contents: Iterable[Contents]
+) -> Hypertree:
+    """Bags of these contents, connected by a maximum spanning tree.
+
+    With edges weighted by the number of shared attributes, a maximum spanning tree is a join tree
+    if and only if the bags are acyclic (Bernstein and Goodman). Ties go to declared joins, so that
+    the tree looks like what was declared.
+    """
+    import networkx as nx
+
+    bags = _bags(attributes, contents)
+    declared = {frozenset((join.left, join.right)) for join in schema.joins}
+    graph = nx.Graph()
+    graph.add_nodes_from(bag.name for bag in bags)
+    for a, b in combinations(bags, 2):
+        shared = len(a.attributes & b.attributes)
+        if shared:
+            met = any(frozenset((r, s)) in declared for r in a.relations for s in b.relations)
+            graph.add_edge(a.name, b.name, weight=shared + (0.5 if met else 0))
+    order = {bag.name: position for position, bag in enumerate(bags)}
+    found = nx.maximum_spanning_edges(graph, data=False)
+    pairs = sorted((tuple(sorted(edge, key=order.__getitem__)) for edge in found), key=str)
+    edges: tuple[Edge, ...] = tuple((a, b) for a, b in pairs)
+    return Hypertree(bags, edges, attributes, schema.rows)
+
+
+def _work(costs: Mapping[str, float]) -> Callable[[Hypertree], tuple[float, float]]:
+    """What a tree costs: the AGM bounds of all its joins, the largest first, then their sum.
+
+    A bag joins everything when it absorbs, but only what lies behind it when it sends. That can be
+    more rows, as fewer relations limit them (the paper's remark on indicator projections).
+    """
+    known: dict[tuple[Attributes, Attributes], float] = {}
+
+    def bits(held: Attributes, relations: Mapping[str, Attributes]) -> float:
+        near = {name: each & held for name, each in relations.items() if each & held}
+        key = held, frozenset(near)
+        if key not in known:
+            known[key] = cover(held, near, costs)
+        return known[key]
+
+    def work(tree: Hypertree) -> tuple[float, float]:
+        found = []
+        for bag in tree.bags:
+            counted = bag.attributes & tree.shared
+            if any(counted <= tree.relations[r] for r in bag.relations):
+                continue  # It joins no more rows than that relation has, in whichever tree.
+            sides = [tree.behind(bag.name, other) for other in tree.neighbours(bag.name)]
+            for side in (frozenset(each.name for each in tree.bags), *sides):
+                behind = {r: a for r, a in tree.relations.items() if tree.home(r) in side}
+                found.append(bits(counted & frozenset().union(*behind.values()), behind))
+        largest = max(found)
+        return largest, round(sum(2 ** (each - largest) for each in found), 9)
+
+    return work
+
+
+def given_tree(
+    schema: Schema,
+    bags: Mapping[str, Sequence[str]],
+    edges: Iterable[tuple[str, str]],
+    mapping: Mapping[str, str],
+) -> Hypertree:
+    """The user's own bags: each lists relations (for all their attributes) and columns.
+
+    A relation is mapped to the bag that `mapping` says, else to the first bag that lists it, else
+    to the first whose attributes cover it.
+    """
+    if not isinstance(bags, Mapping):
+        raise TreeError(f"bags is {{name: relations and columns}}; got {bags!r}.")
+    if not isinstance(edges, Iterable):
+        raise TreeError(f"edges is a list of pairs of bags; got {edges!r}.")
+    attributes = {name: frozenset(columns) for name, columns in schema.columns_of.items()}
+    held: dict[str, set[str]] = {}
+    listed: dict[str, str] = {}
+    for bag, contents in bags.items():
+        held[bag] = set()
+        if isinstance(contents, str):
+            raise TreeError(f"Bag {bag} is a list of relations and columns, not one text.")
+        for each in contents:
+            if each in schema.relations:
+                held[bag] |= attributes[each]
+                listed.setdefault(each, bag)
+            else:
+                held[bag].add(schema.column(each).attribute)
+    homes: dict[str, list[str]] = {bag: [] for bag in bags}
+    for relation in schema.relations:
+        cover = [bag for bag in bags if attributes[relation] <= held[bag]]
+        home = mapping.get(relation, listed.get(relation, cover[0] if cover else None))
+        if home is None:
+            raise TreeError(f"Edge coverage: no bag holds relation {relation}.")
+        if home not in homes:
+            raise TreeError(f"{relation} is mapped to {home!r}, which is no bag.")
+        homes[home].append(relation)
+    unknown = [name for name in mapping if name not in schema.relations]
+    if unknown:
+        hint = did_you_mean(str(unknown[0]), schema.relations)
+        raise SchemaError(f"mapping names an unknown relation {unknown[0]!r}.{hint}")
+    made = tuple(Bag(bag, frozenset(held[bag]), tuple(homes[bag])) for bag in bags)
+    pairs = tuple(tuple(edge) if isinstance(edge, list) else edge for edge in edges)
+    return Hypertree(made, pairs, attributes, schema.rows)

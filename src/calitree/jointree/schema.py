@@ -1,0 +1,206 @@
+"""The join graph at rest: relations, and the attributes that the joins make of their columns.
+
+Columns that are joined are one attribute (a class of columns with equal values); a column that
+takes part in no join is an attribute by itself. An attribute is named by its first column,
+`relation.column`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from sqlglot import exp
+
+from calitree.engines.api.contraction import Table
+from calitree.errors import ExpressionError, QueryError, SchemaError, did_you_mean
+from calitree.sql.analyzer import Resolved
+from calitree.sql.parser import parse_node
+from calitree.types import Kind
+
+ColumnName = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A named table of the graph, at a version. The same table may appear under several names.
+
+    `added` tells that the tree had its messages before it came.
+    """
+
+    name: str
+    table: Table
+    version: int = 0
+    added: bool = False
+
+    @property
+    def columns(self) -> Mapping[str, Kind]:
+        return self.table.kinds
+
+
+@dataclass(frozen=True)
+class Join:
+    """Equality of one or more pairs of columns."""
+
+    left: str
+    right: str
+    pairs: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        on = " and ".join(f"{self.left}.{a} = {self.right}.{b}" for a, b in self.pairs)
+        return f"{self.left} ⋈ {self.right} on {on}"
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A class of columns that the joins make equal."""
+
+    name: str
+    columns: tuple[ColumnName, ...]
+    kind: Kind
+
+    @property
+    def relations(self) -> tuple[str, ...]:
+        return tuple(relation for relation, _ in self.columns)
+
+
+@dataclass(frozen=True)
+class Schema:
+    """A join graph at rest: what queries, trees and measures are resolved against."""
+
+    relations: Mapping[str, Relation]
+    joins: tuple[Join, ...]
+    attributes: Mapping[str, Attribute]
+
+    @cached_property
+    def attribute_of(self) -> dict[ColumnName, str]:
+        return {c: a.name for a in self.attributes.values() for c in a.columns}
+
+    @cached_property
+    def columns_of(self) -> dict[str, dict[str, str]]:
+        """For each relation, its attributes and the column that carries each."""
+        found: dict[str, dict[str, str]] = {name: {} for name in self.relations}
+        for attribute in self.attributes.values():
+            for relation, column in attribute.columns:
+                found[relation][attribute.name] = column
+        return found
+
+    def resolve(self, table: str | None, name: str, among: Iterable[str] | None = None) -> Resolved:
+        """What a column means, as written; `among` limits the relations it may come from."""
+        inside = tuple(self.relations) if among is None else tuple(among)
+        if table is not None:
+            relation = self.relation(table)
+            if relation.name not in inside:
+                raise QueryError(
+                    f"{table}.{name} is not available: {table} is left out of this query."
+                )
+            column = find_name(name, relation.columns)
+            if column is None:
+                hint = did_you_mean(name, relation.columns)
+                raise SchemaError(f"{relation.name} has no column {name!r}.{hint}")
+            attribute = self.attribute_of[relation.name, column]
+            return Resolved(attribute, (relation.name,), relation.columns[column])
+        return self._resolve_bare(name, inside)
+
+    def _resolve_bare(self, name: str, inside: tuple[str, ...]) -> Resolved:
+        found: list[ColumnName] = []
+        for exactly in (True, False):
+            for relation in inside:
+                column = find_name(name, self.relations[relation].columns, exactly)
+                # What was added last does not change what a name means.
+                if column is not None and not (found and self.relations[relation].added):
+                    found.append((relation, column))
+            if found:
+                break
+        if not found:
+            options = [c for r in inside for c in self.relations[r].columns]
+            elsewhere = [
+                r for r in self.relations if r not in inside and name in self.relations[r].columns
+            ]
+            if elsewhere:
+                raise QueryError(
+                    f"{name} is not available: {elsewhere[0]} is left out of this query."
+                )
+            raise SchemaError(f"No relation has a column {name!r}.{did_you_mean(name, options)}")
+        attributes = {self.attribute_of[each] for each in found}
+        if len(attributes) > 1:
+            options = [f"{relation}.{column}" for relation, column in found]
+            raise SchemaError(
+                f"{name!r} is ambiguous: it may be {' or '.join(options)}. Write one of these."
+            )
+        relation, column = found[0]
+        owners = tuple(relation for relation, _ in found)
+        return Resolved(attributes.pop(), owners, self.relations[relation].columns[column])
+
+    def column(self, text: str, among: Iterable[str] | None = None) -> Resolved:
+        """Resolve a column given as text: `relation.column`, a bare name, or with SQL quotes."""
+        if not isinstance(text, str):
+            raise QueryError(f"A column is named by text, got {type(text).__name__}: {text!r}.")
+        table, dot, name = text.partition(".")
+        if dot and table in self.relations and name in self.relations[table].columns:
+            return self.resolve(table, name, among)
+        if any(text in relation.columns for relation in self.relations.values()):
+            return self.resolve(None, text, among)
+        try:
+            node = parse_node(text)
+        except ExpressionError:
+            node = None
+        if node is None and dot:
+            return self.resolve(table, name, among)
+        if (
+            not isinstance(node, exp.Column)
+            or isinstance(node.this, exp.Star)
+            or node.args.get("db")
+        ):
+            raise QueryError(f"{text!r} is not a column; write relation.column, or its bare name.")
+        return self.resolve(node.table or None, node.name, among)
+
+    def relation(self, name: str) -> Relation:
+        found = find_name(name, self.relations)
+        if found is None:
+            raise SchemaError(
+                f"There is no relation {name!r}.{did_you_mean(str(name), self.relations)}"
+            )
+        return self.relations[found]
+
+    def having(self, changed: Mapping[str, Relation]) -> Schema:
+        """The same graph with other tables, of the same columns, for some relations."""
+        if not changed:
+            return self
+        other = Schema({**self.relations, **changed}, self.joins, self.attributes)
+        for derived in ("attribute_of", "columns_of"):  # of names alone
+            other.__dict__[derived] = getattr(self, derived)
+        return other
+
+    def rows(self, name: str) -> int:
+        """How many rows a relation has; an engine may count them when first asked."""
+        return self.relations[name].table.rows
+
+    def components(self, among: Iterable[str] | None = None) -> list[list[str]]:
+        """The relations grouped by whether a chain of shared attributes connects them."""
+        left = list(self.relations if among is None else among)
+        groups: list[list[str]] = []
+        while left:
+            group, frontier = [left[0]], [left.pop(0)]
+            while frontier:
+                here = self.columns_of[frontier.pop()].keys()
+                near = [other for other in left if here & self.columns_of[other].keys()]
+                left = [other for other in left if other not in near]
+                group += near
+                frontier += near
+            groups.append(group)
+        return groups
+
+
+def find_name(name: object, options: Iterable[str], exactly: bool | None = None) -> str | None:
+    """`name` among `options`: exactly, or the only one that differs in case."""
+    known = list(options)
+    if not isinstance(name, str):
+        return None
+    if exactly is not False and name in known:
+        return name
+    if exactly is True:
+        return None
+    folded = [option for option in known if option.lower() == name.lower()]
+    return folded[0] if len(folded) == 1 else None

@@ -1,0 +1,120 @@
+"""What a query says to a bag: one class a row of the paper's Table 1, and λ and R⁺, which are ours.
+
+An annotation changes the messages sent from its bag and from every bag downstream, and no other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from calitree.engines.api.semiring import SUM_PRODUCT, Semiring
+from calitree.sql.parser import Expression
+
+
+@dataclass(frozen=True)
+class GroupBy:
+    """γ_A: keep A in all messages downstream. On any bag that has A."""
+
+    attribute: str
+
+    def __str__(self) -> str:
+        return f"γ({self.attribute})"
+
+
+@dataclass(frozen=True)
+class SumOut:
+    """Σ_A: marginalise A again; cancels γ_A for the messages downstream. On any bag that has A."""
+
+    attribute: str
+
+    def __str__(self) -> str:
+        return f"Σ({self.attribute})"
+
+
+@dataclass(frozen=True)
+class Exclude:
+    """R̄: leave relation R out of the join. On the bag R is mapped to."""
+
+    relation: str
+
+    def __str__(self) -> str:
+        return f"without {self.relation}"
+
+
+@dataclass(frozen=True)
+class Augment:
+    """R⁺: join relation R, which the tree did not have at first. On the bag R is mapped to."""
+
+    relation: str
+
+    def __str__(self) -> str:
+        return f"with {self.relation}"
+
+
+@dataclass(frozen=True)
+class Update:
+    """R*_ver: read R at this version. On the bag R is mapped to."""
+
+    relation: str
+    version: int
+
+    def __str__(self) -> str:
+        return f"{self.relation}@{self.version}"
+
+
+@dataclass(frozen=True)
+class Select:
+    """σ: keep the rows that satisfy a predicate. On any bag that has its attributes."""
+
+    predicate: Expression
+
+    def __str__(self) -> str:
+        return f"σ({self.predicate})"
+
+
+@dataclass(frozen=True)
+class Lift:
+    """λ: annotate the rows of R with these values instead of with `one`. On the bag R is mapped to."""
+
+    relation: str
+    semiring: Semiring
+    expressions: tuple[Expression, ...]
+
+    def __str__(self) -> str:
+        return f"λ({', '.join(str(each) for each in self.expressions)})"
+
+
+Annotation = GroupBy | SumOut | Exclude | Augment | Update | Select | Lift
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """The ⊕-sum, over the joined rows, of the ⊗-product of these lifts.
+
+    It is also the key of a column of a message: there the lifts are those behind the message, so
+    COUNT columns (no lifts) serve every measure that is lifted elsewhere.
+    """
+
+    semiring: Semiring
+    lifts: frozenset[Lift] = frozenset()
+
+    def behind(self, relations: frozenset[str]) -> Aggregate:
+        """What a message from these relations must carry for this aggregate."""
+        kept = frozenset(lift for lift in self.lifts if lift.relation in relations)
+        return self if len(kept) == len(self.lifts) else Aggregate(self.semiring, kept)
+
+    @property
+    def is_one(self) -> bool:
+        """Whether every group's value is `one`, so that nothing need be carried: the group's
+        presence says all.
+        """
+        return not self.lifts and self.semiring.idempotent
+
+    def __str__(self) -> str:
+        if not self.lifts:
+            return "COUNT" if self.semiring == SUM_PRODUCT else self.semiring.name.upper()
+        lifts = " × ".join(sorted(str(each) for lift in self.lifts for each in lift.expressions))
+        return f"{self.semiring.name.upper()}({lifts})"
+
+
+COUNT = Aggregate(SUM_PRODUCT)

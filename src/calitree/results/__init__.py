@@ -1,0 +1,1 @@
+"""What comes back, and what can be made of it without asking again."""

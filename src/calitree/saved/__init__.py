@@ -1,0 +1,1 @@
+"""Trees at rest."""

@@ -1,0 +1,167 @@
+"""What others have saved to a directory meanwhile, and how a tree that came from there takes it over.
+
+Relations have versions that nobody gives twice, so it is seen who has changed what. If a relation has
+changed on one side only, both sides go together: theirs stands on what this tree has, or this tree's on
+theirs. If one has changed on both, nobody can tell what is meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+from calitree.calibration.message import MessageKey, Shelved
+from calitree.calibration.snapshot import Core
+from calitree.calibration.versions import Change, Updated
+from calitree.engines.api.contraction import Table
+from calitree.engines.api.protocol import Engine, Persistent
+from calitree.errors import ConflictError, SavedError
+from calitree.jointree.hypertree import Hypertree
+from calitree.jointree.schema import Relation
+from calitree.query.binder import Asked
+from calitree.saved.directory import Directory
+from calitree.saved.manifest import Json, Manifest, Place, Version, newest, read
+from calitree.storage.table_format import SavedChange, SavedRelation, SavedRows
+
+if TYPE_CHECKING:
+    from calitree.wide_table import WideTable
+
+
+def reload(wide: WideTable) -> int:
+    """Take over what is new where the tree was saved last; see `WideTable.reload`."""
+    with wide._lock:
+        wide._check_present()
+        last = wide.saved.last
+        if last is None:
+            raise SavedError(
+                "This tree was neither saved nor opened, so there is nothing to reload it from."
+            )
+        take_over(wide, Directory(last.directory), wide.saved.place(last.directory))
+        return wide.version
+
+
+def take_over(wide: WideTable, directory: Directory, place: Place) -> int:
+    """Bring a tree up to the newest version of a directory that it came from; that one's number."""
+    known, number = place.manifest, newest(directory)
+    if known is None or number in (0, known.number):
+        return number
+    theirs = read(directory)
+    if theirs.number < known.number or theirs.lineage != known.lineage:
+        raise ConflictError(
+            f"Version {theirs.number} of {directory} is another tree than this one, which was its "
+            f"version {known.number}. Open that one, or save this one to another directory."
+        )
+    before = {each.name: each.versions[-1] for each in known.relations}
+    live = wide.schema.relations
+    taken, both = [], []
+    for each in theirs.relations:
+        ours = live[each.name].version
+        if _then(live[each.name], each.versions[-1]) is not None:
+            continue
+        if ours in (*each.versions, before[each.name]):
+            taken.append(each)
+        elif each.versions[-1] != before[each.name]:
+            both.append(each.name)
+    if both:
+        raise ConflictError(
+            f"{', '.join(sorted(both))} changed in {directory} between its versions {known.number} "
+            f"and {theirs.number}, and in this tree too. Open it again and repeat the update, or "
+            "save this tree to another directory."
+        )
+    _take(wide, place, theirs, taken)
+    place.manifest = theirs
+    wide.saved.last = Version(directory.path, theirs.number)
+    return theirs.number
+
+
+def _take(wide: WideTable, place: Place, theirs: Manifest, taken: list[SavedRelation]) -> None:
+    engine, core = wide.engine, wide._core
+    changed = {
+        each.name: restored(engine, each, place, wide.schema.relations[each.name]) for each in taken
+    }
+    for each in theirs.relations:
+        if each.name not in changed:
+            _adopt(place, wide.schema.relations[each.name], each)
+    now = {**wide.schema.relations, **changed}
+    versions = {name: each.version for name, each in now.items()}
+    fresh, old = [], []
+    for message in theirs.messages:
+        since = stale(wide.tree, message, versions)
+        if not since:
+            fresh.append(message)
+        elif message.pinned and all(_then(now[name], v) is not None for name, v in since.items()):
+            old.append(message)
+    core.store.shelve(fresh, old, cast(Persistent, engine).restore)
+    for relation, sql, value in theirs.tree["centers"]:
+        core.centers.setdefault((relation, sql), value)
+    for stream, batch in theirs.tree.get("streams", {}).items():
+        core.streams[stream] = max(batch, core.streams.get(stream, batch))
+    add_further(core, theirs.tree)
+    core.missing -= changed.keys()
+    wide._advance(changed)
+
+
+def add_further(core: Core, tree: Json) -> None:
+    """The pivots of cubes that a saved tree has are this tree's too."""
+    saved = (Asked(tuple(group_by), where) for group_by, where in tree.get("further", ()))
+    known = {each.key for each in core.further}
+    core.further += tuple(each for each in saved if each.key not in known)
+
+
+def _then(relation: Relation, version: int) -> Table | None:
+    """What this tree's relation was at a version, if it has had it."""
+    if relation.version == version:
+        return relation.table
+    steps = relation.table.back() if isinstance(relation.table, Updated) else ()
+    return next((each.before for each in steps if each.old == version), None)
+
+
+def _adopt(place: Place, relation: Relation, saved: SavedRelation) -> None:
+    """From now on a relation is in the files where the others have it, as it was then."""
+    then = _then(relation, saved.versions[-1])
+    if then is None:
+        return
+    if isinstance(relation.table, Updated):
+        for each in relation.table.back():
+            if each is then:
+                break
+            place.entries.pop(each, None)  # it may stand on files that are not named any more
+    place.entries[then] = saved
+
+
+def restored(
+    engine: Engine, saved: SavedRelation, place: Place, live: Relation | None = None
+) -> Relation:
+    """A saved relation. It goes on from what is there already, if that is one of its versions."""
+    saver = cast(Persistent, engine)
+    at = saved.versions.index(live.version) if live and live.version in saved.versions else None
+    if live is not None and at is not None:
+        table = live.table
+    else:
+        at, table = 0, saver.restore(saved)
+        place.entries[table] = replace(saved, changes=())
+    for change in saved.changes[at:]:
+        rows = _change(saver, saved, change)
+        table = Updated(engine, saved.name, table, change.old, rows, change.version)
+    place.entries[table] = saved
+    added = live is not None and live.added
+    return Relation(saved.name, table, saved.versions[-1], added)
+
+
+def _change(saver: Persistent, saved: SavedRelation, change: SavedChange) -> Change:
+    def tables(rows: SavedRows | None) -> tuple[Table, ...]:
+        return () if rows is None else (saver.restore(saved.part(rows)),)
+
+    return Change(tables(change.came), tables(change.went))
+
+
+def stale(
+    tree: Hypertree, message: MessageKey | Shelved, versions: Mapping[str, int]
+) -> dict[str, int]:
+    """The relations behind a message that have other versions by now, with those that it has."""
+    bags = tree.behind(*message.edge)
+    absent = message.excluded | (tree.added - message.added)
+    behind = (name for name in versions if tree.home(name) in bags and name not in absent)
+    then = {name: message.versions.get(name, 0) for name in behind}
+    return {name: version for name, version in then.items() if version != versions[name]}

@@ -1,0 +1,1 @@
+"""SQL's scalar expressions: parsed, typed and brought to one form, evaluated."""

@@ -1,0 +1,262 @@
+"""CAST and TRY_CAST. A kernel here gives NULL for what it cannot convert; CAST makes that an error.
+
+Rounding follows DuckDB: doubles go to the even neighbour, decimals and text away from zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from calitree.errors import ExpressionError
+from calitree.sql.kernels.values import Datum, double, is_null, kind_of, number, on_arrays, zero_of
+from calitree.types import Kind
+
+_TYPES = {
+    Kind.BOOLEAN: pa.bool_(),
+    Kind.INTEGER: pa.int64(),
+    Kind.FLOAT: pa.float64(),
+    Kind.DECIMAL: pa.decimal128(38, 0),
+    Kind.STRING: pa.string(),
+    Kind.DATE: pa.date32(),
+    Kind.TIMESTAMP: pa.timestamp("us"),
+    Kind.TIMESTAMP_TZ: pa.timestamp("us", "UTC"),
+}
+
+
+def null_of(kind: Kind) -> pa.Scalar:
+    """NULL with the type that values of a kind usually have, if there is one."""
+    return pa.scalar(None, _TYPES.get(kind, pa.null()))
+
+
+def cast(datum: Datum, kind: Kind) -> Datum:
+    """CAST: what cannot be converted is an error that shows the first such value."""
+    result = try_cast(datum, kind)
+    if isinstance(datum, pa.Array) and result.null_count == datum.null_count:
+        return result
+    lost = pc.and_(pc.is_valid(datum), pc.is_null(result))
+    if isinstance(lost, pa.Scalar):
+        first = datum if lost.as_py() else None
+    else:
+        first = datum[pc.index(lost, True).as_py()] if pc.any(lost).as_py() else None
+    if first is not None:
+        raise ExpressionError(
+            f"{first.as_py()!r} is not a valid {kind.value}; TRY_CAST would give NULL instead"
+        )
+    return result
+
+
+def try_cast(datum: Datum, kind: Kind) -> Datum:
+    if is_null(datum):
+        return null_of(kind)
+    source = kind_of(datum)
+    kernel = _CASTS.get((source, kind))
+    if source is kind and source is not Kind.INTEGER:
+        return datum
+    if kernel is None:
+        raise ExpressionError(f"a {source.value} cannot be cast to a {kind.value}")
+    return kernel(datum)
+
+
+def _plain(kind: Kind) -> Callable[[Datum], Datum]:
+    """A conversion that Arrow does as SQL does."""
+    return lambda datum: pc.cast(datum, _TYPES[kind])
+
+
+def _where(good: Datum, datum: Datum) -> Datum:
+    return pc.if_else(good, datum, pa.scalar(None, datum.type))
+
+
+def _integer_of_integer(datum: Datum) -> Datum:
+    return double(datum) if pa.types.is_uint64(datum.type) else datum
+
+
+def _integer_of_float(datum: Datum) -> Datum:
+    whole = pc.round(datum, round_mode="half_to_even")
+    fits = pc.and_(pc.greater_equal(whole, -(2.0**63)), pc.less(whole, 2.0**63))
+    return pc.cast(_where(fits, whole), pa.int64(), safe=False)
+
+
+def _integer_of_decimal(datum: Datum) -> Datum:
+    digits, scale = datum.type.precision, datum.type.scale
+    wide = pa.decimal256(digits + 1, scale)  # one digit more: 99.9 rounds to 100
+    whole = pc.round(pc.cast(datum, wide), round_mode="half_towards_infinity")
+    whole = pc.cast(whole, pa.decimal256(max(digits + 1 - scale, 20), 0))
+    low, high = (pa.scalar(Decimal(bound), whole.type) for bound in (-(2**63), 2**63 - 1))
+    fits = pc.and_(pc.greater_equal(whole, low), pc.less_equal(whole, high))
+    return pc.cast(_where(fits, whole), pa.int64())
+
+
+_WHITE = " \t\n\v\f\r"
+_WHOLE = r"^(?P<sign>[+-]?)0*(?P<whole>[0-9]*)(?P<point>\.?)(?P<half>[0-9]?)[0-9]*$"
+_FLOAT = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?$|^[+-]?(nan|inf|infinity)$"
+
+
+@on_arrays
+def _integer_of_text(array: pa.Array) -> pa.Array:
+    text = pc.ascii_trim(array, characters=_WHITE)
+    text = _where(pc.match_substring_regex(text, _FLOAT, ignore_case=True), text)
+    exponent = pc.match_substring_regex(text, "e", ignore_case=True)
+    parts = pc.extract_regex(text, _WHOLE)  # NULL where there is an exponent or a NaN
+    sign, whole, _, half = parts.flatten()
+    digits = pc.binary_join_element_wise(pc.replace_substring(sign, "+", ""), "0", whole, "")
+    size = pc.binary_length(whole)
+    exact = pc.cast(_where(pc.less_equal(size, 20), digits), pa.decimal128(38, 0))
+    up = pc.greater_equal(half, "5")
+    step = pc.if_else(up, pc.if_else(pc.equal(sign, "-"), Decimal(-1), Decimal(1)), Decimal(0))
+    plain = _integer_of_decimal(pc.add(pc.cast(exact, pa.decimal128(30, 0)), step))
+    scaled = _half_away(pc.cast(_where(exponent, text), pa.float64()))
+    return pc.coalesce(plain, scaled)
+
+
+def _half_away(array: pa.Array) -> pa.Array:
+    return _integer_of_float(pc.round(array, round_mode="half_towards_infinity"))
+
+
+@on_arrays
+def _float_of_text(array: pa.Array) -> pa.Array:
+    text = pc.ascii_trim(array, characters=_WHITE)
+    good = pc.match_substring_regex(text, _FLOAT, ignore_case=True)
+    return pc.cast(_where(good, text), pa.float64())
+
+
+@on_arrays
+def _text_of_float(array: pa.Array) -> pa.Array:
+    """The shortest digits that give the number back: 1.0, 1e+20, nan."""
+    values = pc.fill_null(array, 0.0).to_numpy(zero_copy_only=False)
+    return _where(pc.is_valid(array), pa.array(values.astype(str), pa.string()))
+
+
+@on_arrays
+def _text_of_decimal(array: pa.Array) -> pa.Array:
+    """All decimals, never an exponent (Arrow writes 1E-8)."""
+    scale = array.type.scale
+    digits = pc.cast(pc.abs(array).view(pa.decimal128(array.type.precision, 0)), pa.string())
+    sign = pc.if_else(pc.less(array, zero_of(array)), "-", "")
+    if scale <= 0:
+        return pc.binary_join_element_wise(sign, digits, "")
+    digits = pc.utf8_lpad(digits, width=scale + 1, padding="0")
+    whole = pc.utf8_slice_codeunits(digits, start=0, stop=-scale)
+    fraction = pc.utf8_slice_codeunits(digits, start=-scale)
+    return pc.binary_join_element_wise(sign, whole, ".", fraction, "")
+
+
+def _text_of_time(suffix: str) -> Callable[[Datum], Datum]:
+    """ISO with a blank, without the zeros at the end of the seconds."""
+
+    def text(datum: Datum) -> Datum:
+        shown = pc.cast(pc.cast(datum, pa.timestamp(datum.type.unit)), pa.string())
+        shown = pc.replace_substring_regex(shown, r"(\.[0-9]*?)0+$", r"\1")
+        shown = pc.replace_substring_regex(shown, r"\.$", "")
+        return pc.binary_join_element_wise(shown, suffix, "")
+
+    return text
+
+
+_TRUE, _FALSE = ["true", "t", "1", "yes", "y"], ["false", "f", "0", "no", "n"]
+
+
+def _boolean_of_text(datum: Datum) -> Datum:
+    lower = pc.ascii_lower(pc.ascii_trim(datum, characters=_WHITE))
+    true, false = (
+        pc.is_in(lower, value_set=pa.array(words, lower.type)) for words in (_TRUE, _FALSE)
+    )
+    return _where(pc.or_(true, false), true)
+
+
+def _boolean_of_number(datum: Datum) -> Datum:
+    datum = number(datum)
+    return pc.not_equal(datum, zero_of(datum))
+
+
+_DATE = r"^(?P<year>[0-9]{4})-(?P<month>[0-9]{1,2})-(?P<day>[0-9]{1,2})"
+_CLOCK = (
+    r"(?:[ T](?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{1,2})"
+    r"(?::(?P<second>[0-5]?[0-9])(?:\.(?P<micro>[0-9]{1,6})[0-9]*)?)?"
+    r"(?:Z|(?P<sign>[+-])(?P<hours>[0-9]{2})(?::?(?P<minutes>[0-9]{2}))?)?)?$"
+)
+
+
+def _joined(between: str, *parts: pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise(*parts, pa.scalar(between, pa.large_string()))
+
+
+def _pad(part: pa.Array, width: int = 2) -> pa.Array:
+    return pc.utf8_lpad(part, width=width, padding="0")
+
+
+@on_arrays
+def _time_of_text(array: pa.Array, zoned: bool) -> pa.Array:
+    """An ISO date or timestamp. An offset means something only if the result has a time zone."""
+    text = pc.ascii_trim(pc.cast(array, pa.large_string()), characters=_WHITE)
+    found = pc.extract_regex(text, _DATE + _CLOCK)
+    names = [found.type.field(i).name for i in range(found.type.num_fields)]
+    part = dict(zip(names, found.flatten(), strict=True))
+    day = _joined("-", part["year"], _pad(part["month"]), _pad(part["day"]))
+    clock = _joined(":", _pad(part["hour"]), _pad(part["minute"]), _pad(part["second"]))
+    form = "%Y-%m-%d %H:%M:%S"
+    whole = pc.strptime(_joined(" ", day, clock), format=form, unit="us", error_is_null=True)
+    real = pc.equal(pc.day(whole), pc.cast(_pad(part["day"]), pa.int64()))
+    whole = _where(real, whole)  # not the 30th of February
+    micro = pc.utf8_rpad(part["micro"], width=6, padding="0")
+    moved = pc.add(pc.cast(whole, pa.int64()), pc.cast(micro, pa.int64()))
+    if zoned:
+        moved = pc.subtract(moved, _offset(part))
+    return pc.cast(moved, pa.timestamp("us", "UTC" if zoned else None))
+
+
+def _offset(part: dict[str, pa.Array]) -> pa.Array:
+    """Microseconds east of UTC."""
+    hours, minutes = (pc.cast(_pad(part[name]), pa.int64()) for name in ("hours", "minutes"))
+    size = pc.multiply(pc.add(pc.multiply(hours, 60), minutes), 60_000_000)
+    return pc.if_else(pc.equal(part["sign"], "-"), pc.negate(size), size)
+
+
+def _day(datum: Datum) -> Datum:
+    """The day a timestamp falls on (in UTC), also before 1970."""
+    return pc.cast(datum, pa.date32(), safe=False)
+
+
+def _moment(zone: str | None) -> Callable[[Datum], Datum]:
+    """A timestamp with or without time zone from the other, or from a date: UTC's wall clock."""
+
+    def moment(datum: Datum) -> Datum:
+        return pc.cast(datum, pa.timestamp(getattr(datum.type, "unit", "us"), zone))
+
+    return moment
+
+
+_CASTS: dict[tuple[Kind, Kind], Callable[[Datum], Datum]] = {
+    (Kind.BOOLEAN, Kind.INTEGER): _plain(Kind.INTEGER),
+    (Kind.INTEGER, Kind.INTEGER): _integer_of_integer,
+    (Kind.FLOAT, Kind.INTEGER): _integer_of_float,
+    (Kind.DECIMAL, Kind.INTEGER): _integer_of_decimal,
+    (Kind.STRING, Kind.INTEGER): _integer_of_text,
+    (Kind.BOOLEAN, Kind.FLOAT): _plain(Kind.FLOAT),
+    (Kind.INTEGER, Kind.FLOAT): double,
+    (Kind.DECIMAL, Kind.FLOAT): double,
+    (Kind.STRING, Kind.FLOAT): _float_of_text,
+    (Kind.BOOLEAN, Kind.STRING): _plain(Kind.STRING),
+    (Kind.INTEGER, Kind.STRING): _plain(Kind.STRING),
+    (Kind.FLOAT, Kind.STRING): _text_of_float,
+    (Kind.DECIMAL, Kind.STRING): _text_of_decimal,
+    (Kind.DATE, Kind.STRING): _plain(Kind.STRING),
+    (Kind.TIMESTAMP, Kind.STRING): _text_of_time(""),
+    (Kind.TIMESTAMP_TZ, Kind.STRING): _text_of_time("+00"),
+    (Kind.INTEGER, Kind.BOOLEAN): _boolean_of_number,
+    (Kind.FLOAT, Kind.BOOLEAN): _boolean_of_number,
+    (Kind.DECIMAL, Kind.BOOLEAN): _boolean_of_number,
+    (Kind.STRING, Kind.BOOLEAN): _boolean_of_text,
+    (Kind.TIMESTAMP, Kind.DATE): _day,
+    (Kind.TIMESTAMP_TZ, Kind.DATE): _day,
+    (Kind.STRING, Kind.DATE): lambda datum: _day(_time_of_text(datum, False)),
+    (Kind.DATE, Kind.TIMESTAMP): _moment(None),
+    (Kind.TIMESTAMP_TZ, Kind.TIMESTAMP): _moment(None),
+    (Kind.STRING, Kind.TIMESTAMP): lambda datum: _time_of_text(datum, False),
+    (Kind.DATE, Kind.TIMESTAMP_TZ): _moment("UTC"),
+    (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ): _moment("UTC"),
+    (Kind.STRING, Kind.TIMESTAMP_TZ): lambda datum: _time_of_text(datum, True),
+}

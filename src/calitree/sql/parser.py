@@ -1,0 +1,114 @@
+"""Scalar SQL text → a typed, normalised expression over attributes.
+
+Text is parsed by sqlglot, then resolved, typed and normalised by `calitree.sql.analyzer`.
+
+An `Expression` is a value: two of them are equal when their canonical SQL is. That text is what
+message keys are made of, so `items.family='DAIRY'` and `family = 'DAIRY'` find the same message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from calitree.errors import ExpressionError
+from calitree.sql.analyzer import Resolver, normalise
+from calitree.sql.nodes import display, kind_of
+from calitree.types import Kind
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A scalar expression over attributes. Equality and hash are those of its canonical SQL."""
+
+    sql: str
+    node: exp.Expr = field(compare=False, repr=False)
+    kind: Kind = field(compare=False)
+    text: str = field(compare=False)
+
+    @cached_property
+    def attributes(self) -> frozenset[str]:
+        return frozenset(column.name for column in self.node.find_all(exp.Column))
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def parse_node(text: str) -> exp.Expr:
+    """Parse SQL text, with our error for what sqlglot refuses."""
+    if not isinstance(text, str):
+        raise ExpressionError(f"Expected SQL text, got {type(text).__name__}: {text!r}.")
+    try:
+        node = sqlglot.parse_one(text)
+    except SqlglotError as error:
+        raise ExpressionError(f"Cannot parse {text!r}: {_reason(text, error)}.") from None
+    if isinstance(node, exp.Query):
+        raise ExpressionError(f"Expected an expression, not a whole query: {text!r}.")
+    return node
+
+
+def _reason(text: str, error: SqlglotError) -> str:
+    """What sqlglot complains of, without the names of its classes."""
+    if not text.strip():
+        return "it is empty"
+    found = getattr(error, "errors", None)
+    if not found:
+        return "a quote or a comment is not closed"
+    reason, at = found[0]["description"], found[0]["highlight"]
+    if reason.startswith("Required keyword"):
+        return f"something is missing at {at!r}"
+    if reason.startswith("Invalid expression"):
+        return f"{at!r} is unexpected"
+    return f"{reason[0].lower()}{reason[1:]} at {at!r}"
+
+
+def parse(text: str, resolve: Resolver) -> Expression:
+    """Parse, resolve and type one scalar expression.
+
+    >>> from calitree.sql.analyzer import Resolved
+    >>> resolve = lambda table, name: Resolved(f"{table}.{name}", (table,), Kind.INTEGER)
+    >>> parse("a.x/a.y > 2", resolve).sql
+    '(CAST("a.x" AS DOUBLE) / NULLIF(CAST("a.y" AS DOUBLE), 0)) > 2'
+    """
+    return typed(parse_node(text), resolve)
+
+
+def parse_predicate(text: str, resolve: Resolver) -> tuple[Expression, ...]:
+    """Parse a condition into its conjuncts; `a and b` filters the same rows as `a`, then `b`."""
+    parts: dict[Expression, None] = {}
+    for node in conjuncts(parse_node(text)):
+        part = typed(node, resolve)
+        if part.kind not in (Kind.BOOLEAN, Kind.NULL):
+            raise ExpressionError(
+                f"A filter must be true or false, but {part.text!r} is {part.kind.phrase}."
+            )
+        parts[part] = None
+    return tuple(parts)
+
+
+def typed(node: exp.Expr, resolve: Resolver) -> Expression:
+    """Resolve the columns of a parsed node and normalise it."""
+    shown = node.sql()
+    return expression_of(normalise(node, resolve), shown)
+
+
+def expression_of(node: exp.Expr, text: str | None = None) -> Expression:
+    """Wrap a node that is normalised already (its columns carry attribute names and owners)."""
+    sql = node.sql(normalize_functions="upper")
+    return Expression(sql, node, kind_of(node), text if text is not None else display(node))
+
+
+def conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
+    """The parts of a conjunction, parentheses removed."""
+    if isinstance(node, exp.Paren):
+        yield from conjuncts(node.this)
+    elif isinstance(node, exp.And):
+        yield from conjuncts(node.left)
+        yield from conjuncts(node.right)
+    else:
+        yield node

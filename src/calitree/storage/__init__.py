@@ -1,0 +1,1 @@
+"""Files and frames: where they are, what is in them, and what need not be read."""

@@ -1,0 +1,203 @@
+"""Parquet files as one relation whose columns are read when they are needed, and only those."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
+
+from calitree.errors import EngineError
+from calitree.sql.parser import Expression
+from calitree.storage.files import Partition, footers_of, partitions
+from calitree.storage.filesystem import AT_A_TIME, for_each, is_url, opened, reason, shown, stamp
+from calitree.storage.pruning import may_meet, may_pass
+from calitree.storage.statistics import Bounds, bounds_of, flat_columns
+
+
+class Split(NamedTuple):
+    """Some row groups of one file: what one thread, or one task, reads at a time."""
+
+    file: str
+    """A path of this machine, or a URL."""
+
+    groups: tuple[int, ...]
+    rows: int
+    partition: Partition
+
+
+def read_split(split: Split, types: Mapping[str, pa.DataType]) -> pa.Table:
+    """Some columns of a split, as these types."""
+    far = is_url(split.file)
+    try:
+        # What comes from far away is asked for in few, large pieces.
+        with parquet.ParquetFile(opened(split.file), pre_buffer=far) as file:
+            there = [label for label in types if label in file.schema_arrow.names]
+            found = file.read_row_groups(list(split.groups), columns=there, use_threads=False)
+    except (OSError, pa.ArrowException) as error:
+        raise EngineError(f"Cannot read {shown(split.file)}: {reason(error)}.") from error
+    columns = {
+        label: found.column(label).cast(dtype)
+        if label in there
+        else pa.chunked_array([pa.repeat(split.partition[label], split.rows)], dtype)
+        for label, dtype in types.items()
+    }
+    if not columns:
+        return pa.table({"": pa.nulls(split.rows)}).select([])
+    return pa.table(columns)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The row groups that are to be read, of all there are: "3 of 20 row groups"."""
+
+    chosen: tuple[Split, ...]
+    among: tuple[Split, ...]
+    nothing: Split = field(repr=False)
+    """Of the same columns, without rows."""
+
+    @property
+    def rows(self) -> int:
+        """Rows to read."""
+        return sum(each.rows for each in self.chosen)
+
+    @property
+    def skipped_rows(self) -> int:
+        return sum(each.rows for each in self.among) - self.rows
+
+    def splits(self, rows: int) -> list[Split]:
+        """The row groups in order; neighbours together as long as they have so many rows or less.
+
+        There is always one, so that whoever reads them meets the columns and their types.
+        """
+        found: list[Split] = []
+        for each in self.chosen:
+            last = found[-1] if found else None
+            if last is not None and last.file == each.file and last.rows + each.rows <= rows:
+                groups = (*last.groups, *each.groups)
+                found[-1] = last._replace(groups=groups, rows=last.rows + each.rows)
+            else:
+                found.append(each)
+        return found or [self.nothing]
+
+    def __str__(self) -> str:
+        return f"{len(self.chosen)} of {len(self.among)} row groups"
+
+
+class Filter(NamedTuple):
+    """What a row must pass: conditions, and values of which it must have one to meet its partners."""
+
+    where: Sequence[Expression]
+    met: Sequence[tuple[str, pa.Array]] = ()
+
+
+class ParquetColumns:
+    """What the footers say, and the columns one by one.
+
+    A file that is changed after it was added would give columns that do not belong together, so
+    that is an error.
+    """
+
+    def __init__(self, name: str, files: list[str], threads: int) -> None:
+        self.name, self.files, self.threads = name, files, threads
+        self._stamps = for_each(files, stamp)
+        footers, self.schema = footers_of(name, files)
+        self._footers = list(zip(files, footers, partitions(files), strict=True))
+        self._bounds: dict[str, tuple[Bounds, ...]] = {}
+        self.rows = self.decoded_bytes = 0
+        groups: list[Split] = []
+        nullable: set[str] = set()
+        for file, footer, partition in self._footers:
+            nullable |= _perhaps_null(footer, self.schema.names)
+            nullable |= {label for label, value in partition.items() if not value.is_valid}
+            for number in range(footer.num_row_groups):
+                group = footer.row_group(number)
+                self.rows += group.num_rows
+                self.decoded_bytes += group.total_byte_size
+                groups.append(Split(file, (number,), group.num_rows, partition))
+        self.null_free = frozenset(self.schema.names) - nullable
+        nothing = Split(files[0], (), 0, self._footers[0][2])
+        self.everything = Selection(tuple(groups), tuple(groups), nothing)
+
+    @property
+    def nbytes(self) -> int:
+        """Nothing is held but the footers."""
+        return 0
+
+    def splits(self, rows: int) -> list[Split]:
+        """All row groups, in splits of so many rows or less where one group has not more."""
+        return self.everything.splits(rows)
+
+    def select(self, filters: Sequence[Filter], names: Mapping[str, str]) -> Selection:
+        """The row groups in which some row may pass at least one filter.
+
+        `names` tells which column carries which attribute; conditions on other attributes do not
+        count. Rows that pass none are still among what is read.
+        """
+        among = self.everything.among
+
+        def bounds(attribute: str) -> Sequence[Bounds]:
+            return self._bounds_of(names[attribute]) if attribute in names else ()
+
+        needed = np.zeros(len(among), bool)
+        for each in filters:
+            passing = may_pass(each.where, bounds, len(among))
+            for attribute, values in each.met:
+                passing &= may_meet(values, bounds(attribute), len(among))
+            needed |= passing
+        chosen = [each for each, need in zip(among, needed, strict=True) if need and each.rows]
+        return Selection(tuple(chosen), among, self.everything.nothing)
+
+    def _bounds_of(self, label: str) -> tuple[Bounds, ...]:
+        """Looked up in the footers when a filter first needs them."""
+        found = self._bounds.get(label)
+        if found is None:
+            files = ((footer, partition) for _, footer, partition in self._footers)
+            found = self._bounds[label] = bounds_of(label, self.schema.field(label).type, files)
+        return found
+
+    def check(self) -> None:
+        """An error if a file is not as it was."""
+        now = for_each(self.files, stamp)
+        for file, before, after in zip(self.files, self._stamps, now, strict=True):
+            if after != before:
+                raise EngineError(
+                    f"{self.name}: {shown(file)} has changed since it was added. Add it to a new "
+                    "graph."
+                )
+
+    def column(self, label: str) -> pa.ChunkedArray:
+        """One column of all files."""
+        return self.read(self.everything, [label]).column(label)
+
+    def read(self, chosen: Selection, labels: Iterable[str]) -> pa.Table:
+        """Some columns of some row groups; several threads read them."""
+        self.check()
+        types = {label: self.schema.field(label).type for label in labels}
+        threads = max(self.threads, AT_A_TIME if any(map(is_url, self.files)) else 1)
+        with ThreadPoolExecutor(threads) as pool:
+            splits = chosen.splits(-(-chosen.rows // threads))
+            return pa.concat_tables(pool.map(lambda split: read_split(split, types), splits))
+
+    def table(self) -> pa.Table:
+        """Everything."""
+        return pa.table({label: self.column(label) for label in self.schema.names})
+
+
+def _perhaps_null(footer: parquet.FileMetaData, names: Iterable[str]) -> set[str]:
+    """The columns of which the footer does not say that they have no NULL."""
+    there = set(names) & set(footer.schema.to_arrow_schema().names)
+    free = {name: at for name, at in flat_columns(footer).items() if name in there}
+    for group in map(footer.row_group, range(footer.num_row_groups)):
+        if group.num_rows:
+            free = {name: at for name, at in free.items() if _has_no_null(group.column(at))}
+    return there - free.keys()
+
+
+def _has_no_null(column: parquet.ColumnChunkMetaData) -> bool:
+    found = column.statistics
+    return found is not None and found.has_null_count and not found.null_count
