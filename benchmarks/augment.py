@@ -46,7 +46,6 @@ from calitree import JoinGraph, WideTable
 from calitree.apps.regression.gram import Gram
 from calitree.apps.regression.least_squares import solve
 from calitree.apps.regression.moments import centres_of, gram_of, questions_of
-from calitree.calibration.multi_pivot import add_pivots
 
 OURS, AFTER = "calibrated tree", "calibrated tree, calibrated before"
 RETRAINED, SKLEARN, SPARK_ML = "factorised retraining", "DuckDB + scikit-learn", "Spark ML"
@@ -103,7 +102,9 @@ class Prepared:
 
 def uncalibrated(graph: JoinGraph) -> WideTable:
     tree = graph.hypertree()
-    return WideTable(graph.schema, graph.engine, tree, measures={"n": "count(*)"}, memory_limit=0)
+    return WideTable.uncalibrated(
+        graph.schema, graph.engine, tree, measures={"n": "count(*)"}, memory_limit=0
+    )
 
 
 def prepared(graph: JoinGraph) -> Prepared:
@@ -112,7 +113,8 @@ def prepared(graph: JoinGraph) -> Prepared:
     centres = centres_of(wide, TARGET, FEATURES)
     for key in KEYS:
         wide = wide.keyed([f"sales.{key}"])
-    add_pivots(wide, questions_of(wide, TARGET, FEATURES, centres=centres), progress=False)
+    questions = questions_of(wide, TARGET, FEATURES, centres=centres)
+    wide.branch.add_pivots(questions, progress=False)
     return Prepared(wide, centres)
 
 
@@ -147,7 +149,7 @@ def parts(race: Race, graph: JoinGraph, extras: Sequence[Extra]) -> None:
     ready = prepared(graph)
     notes = {
         "messages_of_the_tables": assert_at_home(ready, extras),
-        "bytes": sum(each.table.nbytes for each in ready.wide._core.store.pinned),
+        "bytes": sum(each.table.nbytes for each in ready.wide.state.store.pinned),
     }
     base = "calibration of the moments"
     contestants = (

@@ -86,7 +86,7 @@ def pivot(race: Race, files: list[Path], fanout: int, name: str, make: Any) -> f
     def count() -> int:
         graph = chain_graph(files, make())
         given = graph.schema, graph.engine, graph.hypertree()
-        wide = WideTable(*given, measures={"n": "count(*)"}, memory_limit=0)
+        wide = WideTable.uncalibrated(*given, measures={"n": "count(*)"}, memory_limit=0)
         found: int = wide.query().rows()[0]["n"]
         return found
 

@@ -26,12 +26,12 @@ from benchmarks.compare import Answer, Answers
 from benchmarks.frame import Benchmark, Comparison, Contestant, Heat, Race, at_least, positive
 from calitree import JoinGraph, WideTable
 from calitree.apps.cube.cube import Cube
-from calitree.calibration.compiler import Run
+from calitree.calibration.compiler import Compiled, compile_plan
+from calitree.calibration.executor import Run
+from calitree.calibration.planning.emit import placed, send_of
 from calitree.calibration.planning.plan import Absorb, Plan, Step
-from calitree.calibration.planning.planner import placed, send_of
-from calitree.calibration.prepared import Prepared, prepare
 from calitree.jointree.hypertree import Bag, Hypertree
-from calitree.query.binder import Asked
+from calitree.query.binder import Question
 
 FANOUT = 10
 MEASURES = {"n": "count(*)"}
@@ -40,7 +40,7 @@ BEST, ONE = "messages to the best root", "messages to one root"
 FASTER = 20
 """How many times as fast as without a cube the largest should be."""
 
-Question = tuple[str, ...]
+Columns = tuple[str, ...]
 
 
 def options(parser: ArgumentParser) -> None:
@@ -89,7 +89,7 @@ def build(race: Race, start: Callable[[], JoinGraph], dims: list[str]) -> None:
 
 
 def first(
-    race: Race, start: Callable[[], JoinGraph], dims: list[str], questions: Sequence[Question]
+    race: Race, start: Callable[[], JoinGraph], dims: list[str], questions: Sequence[Columns]
 ) -> None:
     """Each question for the first time: a new tree for every turn, made before it."""
     made: dict[str, Any] = {}
@@ -106,7 +106,7 @@ def first(
 
 
 def again(
-    race: Race, start: Callable[[], JoinGraph], dims: list[str], questions: Sequence[Question]
+    race: Race, start: Callable[[], JoinGraph], dims: list[str], questions: Sequence[Columns]
 ) -> None:
     """Questions that were asked before: only what depends on values is computed."""
 
@@ -156,7 +156,9 @@ def naive(race: Race, start: Callable[[], JoinGraph], dims: list[str]) -> None:
         plain = graph.hypertree()
         bag = Bag("all", frozenset(graph.schema.attributes), tuple(graph.schema.relations))
         tree = Hypertree((bag,), (), plain.relations, plain.rows)
-        wide = WideTable(graph.schema, graph.engine, tree, measures=MEASURES, memory_limit=0)
+        wide = WideTable.uncalibrated(
+            graph.schema, graph.engine, tree, measures=MEASURES, memory_limit=0
+        )
         return {"total": wide.query().arrow()}
 
     def both(found: dict[str, pa.Table]) -> Answers:
@@ -181,7 +183,7 @@ def naive(race: Race, start: Callable[[], JoinGraph], dims: list[str]) -> None:
 
 
 def uncalibrated(graph: JoinGraph) -> WideTable:
-    return WideTable(
+    return WideTable.uncalibrated(
         graph.schema, graph.engine, graph.hypertree(), measures=MEASURES, memory_limit=0
     )
 
@@ -197,28 +199,25 @@ class OneRoot:
 
     def __init__(self, wide: WideTable) -> None:
         self.wide, self.root = wide, wide.plan().root
-        self._prepared: dict[Question, Prepared] = {}
+        self._prepared: dict[Columns, Compiled] = {}
 
-    def query(self, group_by: Question) -> Any:
+    def query(self, group_by: Columns) -> Any:
         if group_by not in self._prepared:
             self._prepared[group_by] = self._prepare(group_by)
         prepared = self._prepared[group_by]
-        run = Run(self.wide.engine)
-        for call in prepared.sends:
-            run.send(call)
-        table = run.absorb(prepared.absorb)
-        return _Arrow(prepared.question.answer(self.wide.engine.arrow(table)))
+        table = Run(self.wide.engine).through(prepared)
+        return _Arrow(prepared.projection.answer(self.wide.engine.arrow(table)))
 
-    def _prepare(self, group_by: Question) -> Prepared:
-        now, root = self.wide._now, self.root
-        question = now.question(Asked(group_by))
+    def _prepare(self, group_by: Columns) -> Compiled:
+        now, root = self.wide.snapshot, self.root
+        question = now.bind(Question(group_by))
         placement, query = now.placement(question.query), question.query
         steps = tuple(
             Step(u, (send_of(placement, now.pivot, u, v),)) for u, v in placement.tree.upward(root)
         )
         absorb = Absorb(root, query.keep, (), query.aggregates)
         plan = Plan(root, steps, (), absorb, placed(placement, now.pivot, root))
-        return prepare(self.wide.engine, now.schema, question, plan, placement, {})
+        return compile_plan(self.wide.engine, now.schema, question, plan, placement, {})
 
 
 class _Arrow:
@@ -226,11 +225,11 @@ class _Arrow:
         self.arrow = lambda: table
 
 
-def asked(tree: Any, questions: Sequence[Question]) -> list[pa.Table]:
+def asked(tree: Any, questions: Sequence[Columns]) -> list[pa.Table]:
     return [tree.query(each).arrow() for each in questions]
 
 
-def answers(questions: Sequence[Question], found: list[pa.Table]) -> Answers:
+def answers(questions: Sequence[Columns], found: list[pa.Table]) -> Answers:
     """By question."""
     pairs = zip(questions, found, strict=True)
     return {" ".join(each): Answer(table, len(each)) for each, table in pairs}

@@ -76,7 +76,7 @@ def graph_of(files: Mapping[str, Path]) -> JoinGraph:
 def pivot(graph: JoinGraph) -> WideTable:
     """One query on a tree that keeps nothing: upward messages only, made anew every time."""
     given = graph.schema, graph.engine, graph.hypertree()
-    wide = WideTable(*given, measures=MEASURES, memory_limit=0)
+    wide = WideTable.uncalibrated(*given, measures=MEASURES, memory_limit=0)
     TOTAL.ask(wide)
     return wide
 

@@ -1,7 +1,7 @@
 """Where the microseconds of a question go, on a calibrated star.
 
 A new one is parsed, planned and run; one that was asked before is looked up and run. Either is
-converted if its answer is wanted as Arrow. Methods of `Moment` are timed from a subclass, so the
+converted if its answer is wanted as Arrow. What prepares a question is wrapped to be timed, so the
 parts are those of the very call that is measured. `query()` is raced by itself and with its answer
 as Arrow, which DuckDB's always is; there, all rounds but the first have been asked before.
 """
@@ -29,7 +29,8 @@ from benchmarks.frame import (
 from benchmarks.opponents import DuckDB
 from benchmarks.questions import MEASURES, TOTAL, Question, star_graph
 from calitree import WideTable
-from calitree.calibration.snapshot import Moment
+from calitree.calibration import executor
+from calitree.calibration.snapshot import Snapshot
 
 QUESTIONS = (
     (TOTAL, (within(60e-6),)),
@@ -39,43 +40,39 @@ QUESTIONS = (
 SAMPLES = 200
 
 
-class Timed(Moment):
-    """A version of a tree that adds up how long it prepares a question, and of that parses and plans."""
+class Times:
+    """How long a question takes to be prepared, and of that to be bound. While it is entered, the
+    functions that do so take their times.
+    """
 
-    spent: dict[str, int]
+    def __init__(self) -> None:
+        self.spent = dict.fromkeys(("prepare", "parse"), 0)
+        self._prepare, self._bind = executor.prepare, Snapshot.bind
 
-    def forget_times(self) -> None:
-        self.spent = dict.fromkeys(("prepare", "parse", "plan"), 0)
+    def __enter__(self) -> Times:
+        executor.prepare = self._timed("prepare", self._prepare)
+        Snapshot.bind = self._timed("parse", self._bind)  # type: ignore[method-assign]
+        return self
 
-    def forget_questions(self) -> None:
-        """All but the pivot's measures, which questions ask for by name."""
-        self.words.questions.clear()
-        self.forget_plans()
+    def __exit__(self, *error: object) -> None:
+        executor.prepare = self._prepare
+        Snapshot.bind = self._bind  # type: ignore[method-assign]
 
-    def _adding(self, part: str, method: Callable[..., Any], *given: Any) -> Any:
-        started = time.perf_counter_ns()
-        try:
-            return method(*given)
-        finally:
-            self.spent[part] += time.perf_counter_ns() - started
+    def _timed(self, part: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(*given: Any) -> Any:
+            started = time.perf_counter_ns()
+            try:
+                return call(*given)
+            finally:
+                self.spent[part] += time.perf_counter_ns() - started
 
-    def prepared(self, asked: Any, main: bool = True) -> Any:
-        return self._adding("prepare", super().prepared, asked, main)
-
-    def question(self, asked: Any) -> Any:
-        return self._adding("parse", super().question, asked)
-
-    def _prepare(self, question: Any, main: bool) -> Any:
-        return self._adding("plan", super()._prepare, question, main)
+        return timed
 
 
-def timed(wide: WideTable) -> tuple[WideTable, Timed]:
-    """The tree at a version that takes its times."""
-    now = Timed(wide._core, wide.version, wide.schema)
-    now.forget_times()
-    other = wide.at(wide.version)
-    other._now = now
-    return other, now
+def forget_questions(snapshot: Snapshot) -> None:
+    """All but the pivot's measures, which questions ask for by name."""
+    snapshot.bindings.projections.clear()
+    snapshot.cache.forget_plans()
 
 
 def options(parser: ArgumentParser) -> None:
@@ -87,10 +84,10 @@ def run(given: Namespace, race: Race) -> None:
     graph = star_graph(files, "local")
     arguments: dict[str, Any] = {"measures": MEASURES, "memory_limit": 0}
     wide = graph.calibrate(**arguments, progress=False)
-    watched, now = timed(graph.calibrate(**arguments, progress=False))
+    watched = graph.calibrate(**arguments, progress=False)
     duck = DuckDB(files)
     for question, bars in QUESTIONS:
-        parts = split(watched, now, question)
+        parts = split(watched, question)
         race.run(heat(wide, duck, question, bars, parts))
         for part, seconds in parts.items():
             race.record(f"{question.name}: {part}", seconds=seconds)
@@ -120,39 +117,34 @@ def heat(
     return Heat((ours, converted, theirs), lines)
 
 
-def split(
-    wide: WideTable, now: Timed, question: Question, samples: int = SAMPLES
-) -> dict[str, float]:
+def split(wide: WideTable, question: Question, samples: int = SAMPLES) -> dict[str, float]:
     """The medians of each part of a question: first always new, then always asked before."""
     found: dict[str, list[float]] = {}
     for new in (True, False):
         for number in range(samples + 10):
             if new:
-                now.forget_questions()
-            parts = time_parts(wide, now, question, new)
+                forget_questions(wide.snapshot)
+            parts = time_parts(wide, question, new)
             if number >= 10:  # those before warm up
                 for part, nanoseconds in parts.items():
                     found.setdefault(part, []).append(nanoseconds / 1e9)
     return {part: statistics.median(seconds) for part, seconds in found.items()}
 
 
-def time_parts(wide: WideTable, now: Timed, question: Question, new: bool) -> dict[str, int]:
+def time_parts(wide: WideTable, question: Question, new: bool) -> dict[str, int]:
     """The nanoseconds of each part of one call."""
-    now.forget_times()
-    started = time.perf_counter_ns()
-    result = question.ask(wide)
-    asked = time.perf_counter_ns()
-    result.arrow()
-    ended = time.perf_counter_ns()
-    run = asked - started - now.spent["prepare"]
+    with Times() as times:
+        started = time.perf_counter_ns()
+        result = question.ask(wide)
+        asked = time.perf_counter_ns()
+        result.arrow()
+        ended = time.perf_counter_ns()
+    prepare, parse = times.spent["prepare"], times.spent["parse"]
+    run = asked - started - prepare
     if new:
-        return {
-            "new, parse": now.spent["parse"],
-            "new, plan": now.spent["plan"],
-            "new, run": run,
-        }
+        return {"new, parse": parse, "new, plan": prepare - parse, "new, run": run}
     return {
-        "again, look up": now.spent["prepare"],
+        "again, look up": prepare,
         "again, run": run,
         "again, convert": ended - asked,
     }

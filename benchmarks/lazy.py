@@ -28,8 +28,8 @@ from benchmarks.tpcds import DIMENSIONS, scale
 from benchmarks.tpcds_data import FACT, store_channel, store_graph
 from benchmarks.tpcds_questions import MEASURES, TOTAL, Question
 from calitree import JoinGraph, WideTable
+from calitree.calibration.state import MODES, Mode
 from calitree.engines.hybrid import HybridEngine
-from calitree.wide_table import MODES, Mode
 
 OPERATIONS = 100
 SHARES = (0, 1, 5, 10, 25, 50, 75, 90, 99, 100)

@@ -123,7 +123,7 @@ def separator(tree: Hypertree, source: str, target: str) -> list[str]:
 def messages_of(wide: WideTable) -> Answers:
     """All messages that a calibrated tree keeps, in the form of `message_queries`."""
     found: dict[str, Answer] = {}
-    for message in wide._core.store.pinned:
+    for message in wide.state.store.pinned:
         source, target = message.key.source, message.key.target
         table = wide.engine.arrow(message.table)
         keys = {name.split(".")[1]: name for name in table.column_names if "." in name}

@@ -154,7 +154,7 @@ def forget(graph: JoinGraph) -> None:
 def fresh_count(graph: JoinGraph) -> Callable[[], pa.Table]:
     """The number of triangles, with nothing calibrated and the join made anew."""
     given = graph.schema, graph.engine, graph.hypertree()
-    wide = WideTable(*given, measures=MEASURES, memory_limit=0)
+    wide = WideTable.uncalibrated(*given, measures=MEASURES, memory_limit=0)
 
     def count() -> pa.Table:
         forget(graph)

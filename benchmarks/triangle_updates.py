@@ -125,7 +125,7 @@ def calibrating(
             f"{case.name}: calibrate and count, {name}",
             name,
             duck.name,
-            notes={**notes_of(case, name, 0), "bytes": each.wide._core.store.pinned_bytes},
+            notes={**notes_of(case, name, 0), "bytes": each.wide.state.store.pinned_bytes},
         )
         for name, each in counted.items()
     )

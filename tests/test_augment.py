@@ -60,9 +60,9 @@ def check(engine: Any, data: st.DataObject, deltas: int) -> None:
         assume(not same_class_twice(wide, on))
         if data.draw(st.booleans(), label="keyed"):
             wide = wide.keyed(list(on))
-        before = len(wide._core.store)
+        before = len(wide.state.store)
         wide = wide.augment(database.tables[name], on=on, name=name)
-        assert len(wide._core.store) == before
+        assert len(wide.state.store) == before
         if data.draw(st.booleans(), label="refresh"):
             wide.refresh()
             assert wide.is_calibrated

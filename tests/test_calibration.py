@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 import calitree as ct
 from calitree.apps.verify.check import compare
-from calitree.calibration.compiler import Run, Wiring
+from calitree.calibration.compiler import Wiring
+from calitree.calibration.executor import Run
 from calitree.calibration.planning.plan import Absorb, Plan
-from calitree.calibration.planning.planner import stored_edges
+from calitree.calibration.planning.staleness import stored_edges
 from calitree.cli.demo import flights_graph, read_flights
 from calitree.engines.spark import SparkEngine
 from calitree.wide_table import WideTable
@@ -24,10 +25,10 @@ from tests.scale import examples
 
 def marginal(wide: WideTable, bag: str, other: str) -> pa.Table:
     """Absorption at a bag, summed to its separator with another."""
-    placement = wide._now.pivot
+    placement = wide.snapshot.pivot
     keep = tuple(sorted(wide.tree.separator(bag, other) | set(placement.query.keep)))
     absorb = Absorb(bag, keep, placement.where(bag, None), placement.query.aggregates)
-    stored = stored_edges(placement, wide._core.store)
+    stored = stored_edges(placement, wide.state.store)
     call = Wiring(wide.schema, placement, stored, Plan(bag, (), (), absorb)).absorb()
     names = [*keep, *(f"c{i}" for i in range(len(absorb.aggregates)))]
     return wide.engine.arrow(Run(wide.engine).absorb(call)).select(names)
@@ -35,10 +36,10 @@ def marginal(wide: WideTable, bag: str, other: str) -> pa.Table:
 
 def assert_calibrated(wide: WideTable) -> None:
     assert wide.is_calibrated
-    assert len(wide._core.store.pinned) == 2 * len(wide.tree.edges)
+    assert len(wide.state.store.pinned) == 2 * len(wide.tree.edges)
     for a, b in wide.tree.edges:
         left, right = marginal(wide, a, b), marginal(wide, b, a)
-        keys = len(left.column_names) - len(wide._now.pivot.query.aggregates)
+        keys = len(left.column_names) - len(wide.snapshot.pivot.query.aggregates)
         assert not compare(left, right, keys), (a, b)
 
 
@@ -96,4 +97,4 @@ def test_the_memory_limit_bounds_what_delta_queries_leave() -> None:
     wide = flights("local").calibrate(memory_limit=0)
     question = {"group_by": ["airlines.name"], "where": "planes.seats > 100"}
     assert wide.query(**question).plan.computed == wide.query(**question).plan.computed
-    assert wide._core.store.kept_bytes == 0 and len(wide._core.store) == 2 * len(wide.tree.edges)
+    assert wide.state.store.kept_bytes == 0 and len(wide.state.store) == 2 * len(wide.tree.edges)

@@ -23,7 +23,9 @@ from calitree.engines.api.contraction import Column, Contraction, Input, Lifted,
 from calitree.engines.api.protocol import Engine
 from calitree.engines.api.semiring import AVG, BOOL, MAX, MIN, SUM_PRODUCT, Semiring
 from calitree.engines.local import LocalEngine
-from calitree.engines.local.engine import lookup, matches, reduction
+from calitree.engines.local.delta import matches
+from calitree.engines.local.encoding import lookup
+from calitree.engines.local.scan import reduction
 from calitree.engines.local.tables.legs import Leg, middle
 from calitree.engines.reference import ReferenceEngine
 from calitree.errors import EngineError

@@ -146,7 +146,7 @@ def test_executors_without_calitree(spark_cluster: Cluster, sales: str, tmp_path
     )
     assert wrong == []
     shipped = spark_cluster.directory / "cache" / "calitree" / "shipped"
-    kept = shipped.glob("*/calitree/engines/local/__pycache__/*.nbi")
+    kept = shipped.glob("*/calitree/engines/local/*/__pycache__/*.nbi")
     assert list(kept), "machine code for the next worker"
 
 

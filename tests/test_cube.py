@@ -22,12 +22,12 @@ from calitree.apps.cube.cube import Cube
 from calitree.apps.cube.lattice import Lattice, group_bys
 from calitree.apps.cube.sizes import Sizes
 from calitree.apps.verify.check import compare
+from calitree.calibration.calibrate import cube_messages
 from calitree.calibration.message import Message
-from calitree.calibration.multi_pivot import messages_of
-from calitree.calibration.planning.cost import Cost
-from calitree.calibration.planning.planner import cheapest_root, stored_edges
+from calitree.calibration.planning.cost import Cost, cheapest_root
+from calitree.calibration.planning.staleness import stored_edges
 from calitree.errors import ExpressionError, SchemaError
-from calitree.query.binder import Asked
+from calitree.query.binder import Question
 from tests.databases import Database, databases, join_size, questions
 from tests.engines import LOCAL, ON_SPARK, engine_named, spark_engine_named
 from tests.scale import examples
@@ -145,7 +145,7 @@ def test_the_chain_of_the_paper() -> None:
 def test_each_message_is_passed_once() -> None:
     """One for each edge and each choice of up to k dimensions that lie behind it only."""
     wide = chain(5).calibrate()
-    own = len(wide._core.store)
+    own = len(wide.state.store)
     dims = [f"a{i}" for i in range(6)]
     told: list[int] = []
     cube = wide.cube(dims, 2, progress=lambda done, total, what: told.append(total))
@@ -154,7 +154,7 @@ def test_each_message_is_passed_once() -> None:
     ] * 2  # dimensions behind each edge, to the right and to the left
     expected = sum(n + n * (n - 1) // 2 for n in behind)
     assert cube.messages == cube.estimated.messages == expected
-    assert len(wide._core.store) == own + expected
+    assert len(wide.state.store) == own + expected
     assert len(cube.pivots) == cube.estimated.pivots == 1 + 6 + 15
     assert told[-1] == expected
     assert wide.calibration is not None and len(wide.calibration.computed) == expected
@@ -177,10 +177,12 @@ def computed(cube: Cube) -> int:
 def test_no_message_of_a_cube_is_evicted() -> None:
     wide = shop("local", MEASURES, memory_limit=1 << 20)
     wide.query(["city", "family"])  # leaves messages that may go
-    assert wide._core.store.kept_bytes
+    assert wide.state.store.kept_bytes
     cube = wide.cube(["city", "family"], 1)
-    pinned = {message.key for message in wide._core.store.pinned}
-    assert {m.key for m in messages_of(wide, [Asked(p) for p in cube.pivots])} <= pinned
+    pinned = {message.key for message in wide.state.store.pinned}
+    assert {
+        m.key for m in cube_messages(wide.snapshot, [Question(p) for p in cube.pivots])
+    } <= pinned
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -264,8 +266,8 @@ def test_a_cube_where_a_condition_holds() -> None:
 class Told(Cost):
     """A cost that knows how many rows each message really has."""
 
-    def __init__(self, wide: WideTable, asked: Asked, stored: dict[Any, Message]) -> None:
-        placement = wide._now.further(asked)
+    def __init__(self, wide: WideTable, asked: Question, stored: dict[Any, Message]) -> None:
+        placement = wide.snapshot.cube_pivot(asked)
         super().__init__(wide.schema, placement, stored, keeps=False)
         for edge in placement.edges:
             relations = sorted(placement.relations_behind(*edge))
@@ -313,16 +315,16 @@ def test_no_single_pivot_and_root_do_better(seed: int) -> None:
     k = rng.randint(0, 2)
     cube = wide.cube(dims, min(k, len(dims)))
     for _ in range(4):
-        asked = Asked(tuple(rng.sample(dims, min(len(dims), 4))))
-        placement = wide._now.further(asked)
-        every = stored_edges(placement, wide._core.store)
+        asked = Question(tuple(rng.sample(dims, min(len(dims), 4))))
+        placement = wide.snapshot.cube_pivot(asked)
+        every = stored_edges(placement, wide.state.store)
         ours = Told(wide, asked, every)
         root = cheapest_root(ours)
         best = min(
             Told(wide, asked, {e: m for e, m in every.items() if m.key == pivot.keys[e]}).answer(
                 bag.name
             )
-            for pivot in (wide._now.further(Asked(each)) for each in cube.pivots)
+            for pivot in (wide.snapshot.cube_pivot(Question(each)) for each in cube.pivots)
             for bag in wide.tree.bags
         )
         assert ours.answer(root) <= best * (1 + 1e-9)
@@ -374,9 +376,9 @@ def test_the_estimate_is_no_less_than_what_it_takes(k: int) -> None:
     wide = chain(6).calibrate(MEASURES | {"revenue": "sum(r2.a2 * r5.a6)"})
     dims = [f"a{i}" for i in range(7)]
     told = Cube.estimate(wide, dims, k)
-    messages = len(wide._core.store)
+    messages = len(wide.state.store)
     cube = wide.cube(dims, k)
-    assert told == cube.estimated and messages == len(wide._core.store) - cube.messages
+    assert told == cube.estimated and messages == len(wide.state.store) - cube.messages
     assert cube.bytes <= told.bytes <= 8 * cube.bytes
 
 
@@ -442,12 +444,12 @@ def test_what_turns_out_larger_than_estimated_is_not_kept(monkeypatch: pytest.Mo
     wide = chain(6).calibrate()
     cube = wide.cube([f"a{i}" for i in range(7)], 2, budget=2_000)
     assert 0 < cube.bytes <= 2_000 and cube.left_out
-    assert wide._core.store.pinned_bytes <= 2_000 + own_bytes(wide)
+    assert wide.state.store.pinned_bytes <= 2_000 + own_bytes(wide)
 
 
 def own_bytes(wide: WideTable) -> int:
-    own = set(wide._now.pivot.keys.values())
-    return sum(m.table.nbytes for m in wide._core.store.pinned if m.key in own)
+    own = set(wide.snapshot.pivot.keys.values())
+    return sum(m.table.nbytes for m in wide.state.store.pinned if m.key in own)
 
 
 # -- having ----------------------------------------------------------------------------------------

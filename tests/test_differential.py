@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from calitree.apps.verify.check import compare
 from calitree.apps.verify.plain import attributes_of, query_sql, wide_sql
+from calitree.query.binder import Question
 from calitree.wide_table import WideTable
 from tests.databases import Database, databases, join_size, questions
 from tests.engines import LOCAL, ON_SPARK, engine_named, spark_engine_named
@@ -24,9 +25,7 @@ MAX_JOIN = 20_000
 
 def oracle(wide: WideTable, database: Database, asked: dict[str, Any]) -> Any:
     """The same question as SQL over the wide table that DuckDB builds."""
-    query = wide._query(
-        asked.get("group_by", ()), asked.get("where"), asked.get("measures"), asked.get("relations")
-    )
+    query = wide.snapshot.bind(Question(**asked)).query
     sql, tables = wide_sql(wide.schema, query.relations, sorted(attributes_of(query)), "duckdb")
     with duckdb.connect() as connection:
         for alias, table in tables.items():

@@ -26,6 +26,7 @@ from calitree.apps.explain.explanation import Explanation
 from calitree.apps.explain.removals import places
 from calitree.apps.verify.check import same
 from calitree.apps.verify.plain import query_sql, wide_sql
+from calitree.query.binder import Query, Question
 from tests.databases import Database, databases, join_size, predicates
 from tests.engines import LOCAL, engine_named, spark_engine_named
 from tests.scale import examples
@@ -113,14 +114,17 @@ class Rebuilt:
             self.connection.register(alias, database.tables[name])
         self.connection.execute(f"CREATE TABLE wide AS {sql}")
 
+    def bound(self, where: str | None, measure: str) -> Query:
+        return self.wide.snapshot.bind(Question((), where, {"m": measure})).query
+
     def ask(self, measure: str, where: str | None, without: str | None = None) -> Any:
         self.connection.execute("BEGIN")
         try:
             if without is not None:
-                gone = self.wide._query([], without, {"n": "count(*)"}, None).where
+                gone = self.bound(without, "count(*)").where
                 text = " AND ".join(f"({each.node.sql('duckdb')})" for each in gone)
                 self.connection.execute(f"DELETE FROM wide WHERE {text}")
-            query = self.wide._query([], where, {"m": measure}, None)
+            query = self.bound(where, measure)
             return self.connection.sql(query_sql(query, "duckdb")).fetchall()[0][0]
         finally:
             self.connection.execute("ROLLBACK")

@@ -299,7 +299,9 @@ def test_a_filter_that_leaves_few_row_groups_needs_no_spark(tmp_path: Path) -> N
     tables = database(5000, nulls=True)
     tables["sales"] = tables["sales"].sort_by("date")
     made = graph(files(tables, tmp_path, rows=200), HybridEngine(in_process=100_000))
-    wide = WideTable(made.schema, made.engine, made.hypertree(), measures={"u": "sum(units)"})
+    wide = WideTable.uncalibrated(
+        made.schema, made.engine, made.hypertree(), measures={"u": "sum(units)"}
+    )
     here = graph(tables, "local").calibrate({"u": "sum(units)"})
     question: dict[str, Any] = {"group_by": ["label"], "where": "sales.date = 7"}
     assert not compare(wide.query(**question).arrow(), here.query(**question).arrow(), 1)
@@ -319,7 +321,9 @@ def test_row_groups_that_no_row_passes_are_not_read(spark: Any, tmp_path: Path) 
     tables["sales"] = tables["sales"].sort_by("date")
     engine = hybrid(spark, in_process=30_000)
     made = graph(files(tables, tmp_path, rows=200), engine)
-    wide = WideTable(made.schema, engine, made.hypertree(), measures={"u": "sum(units)"})
+    wide = WideTable.uncalibrated(
+        made.schema, engine, made.hypertree(), measures={"u": "sum(units)"}
+    )
     here = graph(tables, "local").calibrate({"u": "sum(units)"})
     question: dict[str, Any] = {"group_by": ["label"], "where": "sales.date >= 12"}
     found = wide.query(**question)

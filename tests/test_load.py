@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 import calitree as ct
-from calitree.wide_table import Mode, WideTable
+from calitree.calibration.state import Mode
+from calitree.wide_table import WideTable
 from scale import examples
 
 SECONDS = examples(3)

@@ -13,8 +13,9 @@ import calitree as ct
 from calitree.apps.verify.check import compare
 from calitree.engines.api.semiring import AVG
 from calitree.engines.local import LocalEngine
-from calitree.engines.local.engine import groups, parallel
+from calitree.engines.local.scan import groups
 from calitree.engines.local.scan.scan import Scan
+from calitree.engines.local.vm import parallel
 from calitree.engines.local.vm.program import Program
 from calitree.wide_table import WideTable
 from tests.sales import Question, database, graph, right, without

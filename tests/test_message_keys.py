@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from calitree.calibration.planning.placement import Placement
 from calitree.query.annotation import Exclude, GroupBy, Select, Update
+from calitree.query.binder import Question
 from calitree.wide_table import WideTable
 from tests.databases import Database, databases, join_size, questions
 from tests.scale import examples
@@ -20,20 +21,19 @@ from tests.scale import examples
 def wide_table(database: Database, engine: str = "reference", **pivot: Any) -> WideTable:
     graph = database.graph(engine)
     given_measures = pivot.pop("measures", {"n": "count(*)"})
-    return WideTable(
+    return WideTable.uncalibrated(
         graph.schema, graph.engine, graph.hypertree(), measures=given_measures, **pivot
     )
 
 
 def placement_of(wide: WideTable, **asked: Any) -> Placement:
-    full = {"group_by": (), "where": None, "measures": None, "relations": None, **asked}
-    return wide._now.placement(wide._query(**full))
+    return wide.snapshot.placement(wide.snapshot.bind(Question(**asked)).query)
 
 
 def contents(wide: WideTable) -> dict[Any, Any]:
     """Every message's rows by key, each column under the aggregate it holds."""
     found = {}
-    for message in wide._core.store.pinned:
+    for message in wide.state.store.pinned:
         rows = wide.engine.arrow(message.table).to_pylist()
         names = {name: str(aggregate) for aggregate, name in message.columns.items()}
         found[message.key] = {

@@ -48,7 +48,9 @@ def test_figure_2_moving_the_root_reuses_every_message() -> None:
 def test_upward_messages_alone_do_not_let_the_root_move() -> None:
     """Without calibration there is nothing to reuse: that is why messages go in both directions."""
     graph = chain_of_three()
-    wide = WideTable(graph.schema, graph.engine, graph.hypertree(), measures={"n": "count(*)"})
+    wide = WideTable.uncalibrated(
+        graph.schema, graph.engine, graph.hypertree(), measures={"n": "count(*)"}
+    )
     assert not wide.is_calibrated
     plan = wide.plan(where="C = 1")
     assert plan.reused == () and len(plan.computed) == 2
@@ -90,7 +92,9 @@ def test_figure_7_predicates_stand_near_the_root_where_messages_can_be_reused() 
 def test_figure_7_predicates_are_pushed_down_where_nothing_can_be_reused() -> None:
     """The same query on a tree that is not calibrated: σ goes as far from the root as C is."""
     graph = chain()
-    wide = WideTable(graph.schema, graph.engine, graph.hypertree(), measures={"n": "count(*)"})
+    wide = WideTable.uncalibrated(
+        graph.schema, graph.engine, graph.hypertree(), measures={"n": "count(*)"}
+    )
     plan = wide.plan(group_by=["D"], where="BC.C = 2")
     assert plan.root == "CD" and messages(plan.computed) == {"AB→BC", "BC→CD"}
     assert [(str(a), bag) for a, bag in plan.placed if str(a).startswith("σ")] == [
@@ -186,7 +190,7 @@ def test_figure_5_a_leaf_empty_bag_is_the_identity() -> None:
     """Figure 5(b): an empty bag D beside AD materialises COUNT by D, and changes no answer."""
     graph = chain_of_three()
     wide = graph.calibrate(tree=graph.hypertree(empty={"just_D": ["AD.D"]}))
-    assert wide.is_calibrated and len(wide._core.store.pinned) == 5, (
+    assert wide.is_calibrated and len(wide.state.store.pinned) == 5, (
         "nothing is sent by an empty leaf"
     )
     result = wide.query(group_by=["D"])
@@ -210,7 +214,7 @@ def test_figure_3_different_mappings_different_messages_same_answers() -> None:
         )
         wides.append(graph.calibrate(tree=tree))
     sent = [
-        {m.key.source: wide.engine.arrow(m.table).to_pylist() for m in wide._core.store.pinned}
+        {m.key.source: wide.engine.arrow(m.table).to_pylist() for m in wide.state.store.pinned}
         for wide in wides
     ]
     assert sent[0]["left"] != sent[1]["left"]

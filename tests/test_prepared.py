@@ -12,13 +12,12 @@ import pyarrow as pa
 import pytest
 
 import calitree as ct
-from calitree.cache import Lately
-from calitree.calibration import snapshot as moment
-from calitree.calibration.projection import Question
+from calitree.cache import LRUCache
+from calitree.calibration import snapshot
 from calitree.engines.api.contraction import Contraction
 from calitree.engines.reference import ReferenceEngine
 from calitree.engines.reference.engine import ReferenceTable
-from calitree.query.binder import Asked
+from calitree.query.binder import Question
 from calitree.sql.evaluator import evaluate
 from calitree.wide_table import WideTable
 
@@ -96,7 +95,7 @@ def test_words_that_mean_the_same_to_python_find_the_same_plan() -> None:
 def test_a_question_that_cannot_be_remembered_is_answered() -> None:
     wide, spy = shop()
     question: dict[str, Any] = {"group_by": dict.fromkeys(["city"]).keys()}
-    assert Asked(**question).key is None
+    assert Question(**question).key is None
     assert spy.asked(wide, question) != spy.asked(wide, question)
     assert rows(wide, question) == rows(wide, BY_CITY)
 
@@ -123,9 +122,9 @@ def test_another_questions_message_leads_to_another_plan() -> None:
 def test_after_an_eviction_it_is_computed_again_and_nothing_holds_what_is_gone() -> None:
     wide, spy = shop()
     wide.query(**in_city("Quito"))
-    wide._core.store.memory_limit = wide._core.store.kept_bytes
+    wide.state.store.memory_limit = wide.state.store.kept_bytes
     wide.query(**in_city("Quito"))
-    evicted = [weakref.ref(message.table) for message in wide._core.store._kept]
+    evicted = [weakref.ref(message.table) for message in wide.state.store._kept]
     wide.query(**in_city("Loja"))
     wide.query()
     spy.seen.clear()
@@ -139,7 +138,7 @@ def test_a_remembered_plan_uses_its_messages() -> None:
     wide, _ = shop()
     for city in ("Quito", "Loja"):
         wide.query(**in_city(city))
-    wide._core.store.memory_limit = wide._core.store.kept_bytes
+    wide.state.store.memory_limit = wide.state.store.kept_bytes
     for city in ("Quito", "Loja", "Quito"):
         assert wide.query(**in_city(city)).plan.computed == ()
     wide.query(**in_city("Manta"))
@@ -158,12 +157,12 @@ def test_where_nothing_is_kept_the_plan_is_remembered_too() -> None:
     for one, other in zip(first[1:], again[1:], strict=True):
         assert one is not other and one.outputs is other.outputs
     assert rows(wide, question) == rows(shop()[0], question)
-    assert wide._core.store.kept_bytes == 0
+    assert wide.state.store.kept_bytes == 0
 
 
 def test_messages_that_are_pinned_later_are_found() -> None:
     calibrated_graph, spy = shop()
-    wide = WideTable(
+    wide = WideTable.uncalibrated(
         calibrated_graph.schema,
         spy,
         calibrated_graph.tree,
@@ -186,17 +185,21 @@ def test_a_result_tells_its_own_rows_and_times() -> None:
 
 
 def test_the_number_of_remembered_questions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moment, "REMEMBERED", 3)
+    monkeypatch.setattr(snapshot, "REMEMBERED", 3)
     wide, spy = shop()
     used = spy.asked(wide, BY_CITY)
     for least in range(5):
         spy.asked(wide, {"where": f"units > {least}", "measures": ["n"]})
         assert spy.asked(wide, BY_CITY) == used, "what is used stays"
-    assert len(wide._now.words.questions) == len(wide._now.plans[1]) == 3
+    assert (
+        len(wide.snapshot.bindings.projections)
+        == len(wide.snapshot.cache.plans(wide.state.store.version))
+        == 3
+    )
 
 
 def test_the_least_recently_used_is_forgotten_first() -> None:
-    memory = Lately[str](limit=2)
+    memory = LRUCache[str](limit=2)
     made: list[str] = []
 
     def ask(key: str) -> str:
@@ -224,7 +227,7 @@ def test_the_least_recently_used_is_forgotten_first() -> None:
 )
 def test_a_column_by_itself_has_the_type_that_an_expression_gives_it(values: pa.Array) -> None:
     wide, _ = shop()
-    question = Question(wide._query(["city"], None, ["n"], None))
+    question = wide.snapshot.bind(Question(["city"], measures=["n"]))
     absorbed = pa.table({"stores.city": values, "c0": pa.array([1, 2])})
     formula = question.formulas["city"]
     wanted = evaluate(formula, {"stores.city": values}, 2)
@@ -239,7 +242,7 @@ def test_threads_get_right_answers(room: int) -> None:
     questions: Sequence[dict[str, Any]] = [{}, BY_CITY, BY_COLOUR, *map(in_city, CITIES)]
     fresh, _ = shop()
     expected = [rows(fresh, question) for question in questions]
-    size = fresh._core.store.kept_bytes // len(CITIES)
+    size = fresh.state.store.kept_bytes // len(CITIES)
     wide, _ = shop(memory_limit=room * size)
 
     def ask(number: int) -> bool:
@@ -248,5 +251,5 @@ def test_threads_get_right_answers(room: int) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(ask, range(240)))
-    assert wide._core.store.kept_bytes <= room * size
-    assert wide._core.store.kept_bytes == sum(m.table.nbytes for m in wide._core.store._kept)
+    assert wide.state.store.kept_bytes <= room * size
+    assert wide.state.store.kept_bytes == sum(m.table.nbytes for m in wide.state.store._kept)

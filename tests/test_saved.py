@@ -113,14 +113,14 @@ def test_messages_of_delta_queries_are_saved_too(tmp_path: Path) -> None:
     assert live.query(**question).plan.computed
     live.save(tmp_path)
     opened = ct.open(tmp_path, engine="local")
-    assert len(opened._core.store) == len(live._core.store)
+    assert len(opened.state.store) == len(live.state.store)
     assert opened.plan(**question).computed == ()
     assert answer(opened, question) == answer(live, question)
     # They may go again, and then they are read again.
-    assert opened._core.store.kept_bytes > 0
-    opened._core.store.memory_limit = opened._core.store.kept_bytes
+    assert opened.state.store.kept_bytes > 0
+    opened.state.store.memory_limit = opened.state.store.kept_bytes
     opened.query(group_by=["city"], where="family = 4")
-    assert len(opened._core.store) > len(live._core.store)
+    assert len(opened.state.store) > len(live.state.store)
     assert opened.plan(**question).computed == ()
 
 
@@ -336,7 +336,7 @@ def test_saving_again_writes_what_is_new(tmp_path: Path) -> None:
     second = files(tmp_path)
     assert second.keys() - first.keys() == {"manifests/000000000002.json"}
     live.query(group_by=["city"], where="family = 3")
-    kept = len(live._core.store) - len(live._core.store.pinned)
+    kept = len(live.state.store) - len(live.state.store.pinned)
     assert live.save(tmp_path) == 3
     third = files(tmp_path)
     assert len(third.keys() - second.keys()) == 1 + kept
@@ -358,7 +358,7 @@ def test_an_opened_tree_is_saved_elsewhere(tmp_path: Path) -> None:
     opened.save(tmp_path / "two")
     shutil.rmtree(tmp_path / "one")
     again = ct.open(tmp_path / "two", engine="local")
-    assert len(again._core.store) == len(live._core.store)
+    assert len(again.state.store) == len(live.state.store)
     same(again, live)
 
 
@@ -540,7 +540,7 @@ def test_a_damaged_message(tmp_path: Path) -> None:
 
 def test_what_cannot_be_saved(tmp_path: Path) -> None:
     graph = sales.graph(sales.database(5), "local")
-    compiled = graph.calibrate({"m": "sum(units)"})._now.pivot.query.measures[0][1]
+    compiled = graph.calibrate({"m": "sum(units)"}).snapshot.pivot.query.measures[0][1]
     with pytest.raises(ct.SavedError, match="Measure 'm' cannot be saved: it is a Measure"):
         graph.calibrate({"m": compiled}).save(tmp_path)
     with pytest.raises(ct.SavedError, match="reference engine cannot be saved"):

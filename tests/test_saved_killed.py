@@ -129,13 +129,13 @@ def update_again_and_again(tell):
     wide.maintenance = "eager" if os.getpid() % 2 else "lazy"
     os.write(tell, b"0 ")
     while True:
-        batch = wide._core.streams.get("s", 0) + 1
+        batch = wide.state.streams.get("s", 0) + 1
         wide.update("sales", insert=rows(batch))
         if batch % 4 == 0:
             wide.update("stores", upsert=[{"store": 2, "town": f"town {batch}"}], key="store")
         if batch % 3 == 0:
             wide.query(group_by=["town"])
-        wide._core.streams["s"] = batch
+        wide.state.streams["s"] = batch
         wide.save()
         os.write(tell, b"%d " % batch)
         if batch % 2 == 0:
@@ -152,7 +152,7 @@ def read_again_and_again(tell):
             assert there == {0: 60, **{b: b % 3 + 1 for b in range(1, last + 1)}}, there
             assert found["n"] == sum(there.values())
             assert found["units"] == 2220 + sum(b * n for b, n in there.items())
-            assert wide._core.streams.get("s", 0) == last
+            assert wide.state.streams.get("s", 0) == last
         except ct.EngineError:  # the version was vacuumed away
             wide = ct.open(directory, engine="local")
             continue
@@ -220,7 +220,7 @@ def batches_there(directory: Path) -> int:
     }
     town = "Cuenca" if last < 4 else f"town {last - last % 4}"
     assert {row["town"] for row in wide.query(group_by=["town"])} == {"Quito", town}
-    assert wide._core.streams.get("s", 0) == last
+    assert wide.state.streams.get("s", 0) == last
     return last
 
 

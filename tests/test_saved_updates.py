@@ -136,15 +136,15 @@ def test_what_pinned_messages_need_stays_apart(tmp_path: Path) -> None:
 def test_kept_messages_of_older_versions_are_not_saved(tmp_path: Path) -> None:
     live = calibrated()
     live.query(group_by=["town"], where="price = 11")
-    kept = len(live._core.store) - len(live._core.store.pinned)
+    kept = len(live.state.store) - len(live.state.store.pinned)
     assert kept
     live.update("sales", insert=one())
     live.save(tmp_path)
-    assert len(read(Directory(tmp_path)).messages) < len(live._core.store)
+    assert len(read(Directory(tmp_path)).messages) < len(live.state.store)
     live.refresh()
     live.save()
     found = read(Directory(tmp_path)).messages
-    assert sum(each.pinned for each in found) == len(live._core.store.pinned)
+    assert sum(each.pinned for each in found) == len(live.state.store.pinned)
     opened = ct.open(tmp_path, engine="local")
     assert opened.is_calibrated
     same(opened, live)
@@ -178,7 +178,7 @@ def test_a_relation_that_has_changed_much_is_written_anew(tmp_path: Path) -> Non
     live.save()
     found = relation(tmp_path, "sales")
     assert not found.changes and found.own_files != [base] and found.rows == 21
-    assert found.version == live._now.versions["sales"]
+    assert found.version == live.snapshot.versions["sales"]
     opened = ct.open(tmp_path, engine="local")
     assert opened.is_calibrated
     same(opened, live)
@@ -273,7 +273,7 @@ def test_where_filters_stand_is_saved(tmp_path: Path) -> None:
     live.save()
     opened = ct.open(tmp_path, engine="local")
     assert opened.is_calibrated
-    assert opened._core.bound == live._core.bound
+    assert opened.state.bound == live.state.bound
     same(opened, live)
 
 
@@ -298,12 +298,12 @@ def test_streams_are_saved(tmp_path: Path) -> None:
     live = calibrated()
     live.save(tmp_path)
     other = ct.open(tmp_path, engine="local")
-    live._core.streams.update(a=3, b=1)
+    live.state.streams.update(a=3, b=1)
     live.save()
-    other._core.streams.update(a=2, c=5)
+    other.state.streams.update(a=2, c=5)
     other.save()
-    assert other._core.streams == {"a": 3, "b": 1, "c": 5}
-    assert ct.open(tmp_path, engine="local")._core.streams == {"a": 3, "b": 1, "c": 5}
+    assert other.state.streams == {"a": 3, "b": 1, "c": 5}
+    assert ct.open(tmp_path, engine="local").state.streams == {"a": 3, "b": 1, "c": 5}
 
 
 def test_format_1_is_read(tmp_path: Path) -> None:
@@ -384,7 +384,7 @@ def test_what_they_refreshed_need_not_be_refreshed_again(tmp_path: Path) -> None
     plan = second.query(group_by=["town"]).plan
     assert not plan.refreshed and not plan.computed
     assert second.is_calibrated
-    assert len(second._core.store.pinned) == len(first._core.store.pinned)
+    assert len(second.state.store.pinned) == len(first.state.store.pinned)
     same(second, first)
 
 
@@ -417,8 +417,8 @@ def test_a_reader_for_long(tmp_path: Path) -> None:
         ct.saved.vacuum(tmp_path, grace=0)
         assert reader.reload() == units + 1
         same(reader, writer)
-        assert len(reader._core.store.shelved) <= 4
-    assert len(reader._core.store.pinned) <= 4
+        assert len(reader.state.store.shelved) <= 4
+    assert len(reader.state.store.pinned) <= 4
 
 
 def test_the_same_relation_is_a_conflict(tmp_path: Path) -> None:

@@ -575,11 +575,11 @@ def plans(found: Search) -> list[tuple[str, set[str]]]:
 
 def test_the_table_that_is_searched_for_stays_as_it_was() -> None:
     wide = calibrated(shop())
-    before, bags = len(wide._core.store.pinned), wide.tree.bags
+    before, bags = len(wide.state.store.pinned), wide.tree.bags
     for lake in (candidates(), [pa.table({"hour": [1], "x": [1]})]):
         wide.search(lake, TARGET, FEATURES, fold="sales.fold")
-    assert wide.tree.bags == bags and wide._core.further == ()
-    assert len(wide._core.store.pinned) == before
+    assert wide.tree.bags == bags and wide.state.cube_pivots == ()
+    assert len(wide.state.store.pinned) == before
 
 
 def test_what_if_and_earlier_versions_are_searched_too() -> None:

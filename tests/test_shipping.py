@@ -16,7 +16,7 @@ from calitree.engines.hybrid import packaging as shipping
 from calitree.engines.hybrid.packaging import archive, ship
 from tests.cluster import bare_python
 
-SOURCE = Path(shipping.__file__).parent.parent
+SOURCE = Path(shipping.__file__).parents[2]
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ import pytest
 
 from calitree import JoinGraph
 from calitree.engines.spark import SparkEngine
-from calitree.engines.spark.sql import to_spark
 from calitree.sql.evaluator import evaluate
+from calitree.sql.spark import to_spark
 from expression_cases import TEXTS, differences, expression, table
 
 if TYPE_CHECKING:

@@ -17,13 +17,15 @@ import pyarrow as pa
 import pytest
 
 import calitree as ct
-from calitree import CalitreeError, QueryError, SchemaError, WideTable, stale, versions
-from calitree.calibration.history import KEPT
+from calitree import CalitreeError, QueryError, SchemaError, WideTable
+from calitree.calibration import versions
+from calitree.calibration.branch import KEPT
+from calitree.calibration.planning import staleness
 from calitree.calibration.planning.plan import Plan
+from calitree.calibration.state import Mode
 from calitree.engines.spark import SparkEngine
 from calitree.errors import ConflictError, ExpressionError, UpdateError
 from calitree.storage.frames import ACCEPTED
-from calitree.wide_table import Mode
 from tests.engines import LOCAL, engine_named, spark_engine_named, spark_frame
 
 ENGINES = ["reference", *LOCAL]
@@ -458,7 +460,7 @@ def test_only_so_many_versions_are_kept() -> None:
 
 def as_if_tables_were_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where they are small, computing a message is as quick as refreshing it."""
-    monkeypatch.setattr(stale, "SENDING", 0)
+    monkeypatch.setattr(staleness, "SENDING", 0)
 
 
 def is_calibrated(wide: WideTable) -> bool:

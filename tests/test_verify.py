@@ -32,7 +32,7 @@ def test_right_answers_agree(engine: str) -> None:
 
 def spoil(wide: ct.WideTable) -> None:
     """Make the numbers of all messages wrong."""
-    for message in wide._core.store.pinned:
+    for message in wide.state.store.pinned:
         table: Any = message.table
         for name, old in list(table.annotations.items()):
             table.annotations[name] = values.Value(old.data * 2, old.valid, old.scale)

@@ -36,12 +36,13 @@ import calitree as ct
 from calitree.apps.verify.check import compare, same
 from calitree.apps.verify.plain import attributes_of, query_sql, wide_sql
 from calitree.calibration import versions
-from calitree.calibration.planning import staleness as stale
+from calitree.calibration.planning import staleness
 from calitree.calibration.planning.plan import Plan
+from calitree.calibration.state import MODES
 from calitree.engines.api.signed import settled
 from calitree.errors import ConflictError, UpdateError
-from calitree.query.binder import Asked
-from calitree.wide_table import MODES, WideTable
+from calitree.query.binder import Question
+from calitree.wide_table import WideTable
 from tests.databases import (
     PAYLOADS,
     Database,
@@ -109,12 +110,12 @@ class Versions(RuleBasedStateMachine):
         super().__init__()
         self.known: list[Known] = []
         self.pending: list[tuple[Known, Future[Plan]]] = []
-        self.constants = versions.MANY, versions.REMEMBERED, stale.SENDING
+        self.constants = versions.MANY, versions.REMEMBERED, staleness.SENDING
 
     def teardown(self) -> None:
         for _, each in self.pending:
             each.result()
-        versions.MANY, versions.REMEMBERED, stale.SENDING = self.constants
+        versions.MANY, versions.REMEMBERED, staleness.SENDING = self.constants
 
     # -- the tree --------------------------------------------------------------------------------
 
@@ -128,7 +129,7 @@ class Versions(RuleBasedStateMachine):
         versions.MANY = data.draw(st.sampled_from([0, 1, 4]), label="put together")
         versions.REMEMBERED = data.draw(st.sampled_from([2, 2_048]), label="remembered")
         # With 0 messages are refreshed as if tables were large, else mostly computed.
-        stale.SENDING = data.draw(st.sampled_from([0, 0, 10_000]), label="sending")
+        staleness.SENDING = data.draw(st.sampled_from([0, 0, 10_000]), label="sending")
         self.mode = data.draw(st.sampled_from(MODES[:1] * 2 + MODES), label="maintenance")
         self.database = database
         self.pivot = data.draw(questions(database, exclusions=False), label="pivot")
@@ -468,7 +469,7 @@ class Versions(RuleBasedStateMachine):
 
     def expected(self, wide: WideTable, state: State, question: Mapping[str, Any]) -> pa.Table:
         """The answer of DuckDB, which builds the join."""
-        query = wide._now.question(Asked(**question)).query
+        query = wide.snapshot.bind(Question(**question)).query
         columns = sorted(attributes_of(query))
         sql, tables = wide_sql(wide.schema, query.relations, columns, "duckdb")
         names = {id(each.table): name for name, each in wide.schema.relations.items()}

@@ -46,7 +46,7 @@ def test_nothing_is_compiled_after_the_warm_up(tmp_path: Path) -> None:
 def ask(files: str) -> None:
     """A variety of questions: all kinds of keys and measures, files, cycles, one and two threads."""
     from calitree.engines.local import LocalEngine
-    from calitree.engines.local.engine import parallel
+    from calitree.engines.local.vm import parallel
     from tests.sales import database, graph
     from tests.test_local_codes import LAYOUTS, VALUES
     from tests.test_local_scan import ASKED, MEASURES

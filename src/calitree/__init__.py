@@ -10,47 +10,101 @@ wide = g.calibrate(measures={"revenue": "sum(sales.price)"})
 wide.query(group_by=["stores.city"], where="sales.day >= '2024-01-01'").pandas()
 """
 
-from calitree import saved
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from calitree import apps, saved
+from calitree.apps.cube import Cube, Estimate
+from calitree.apps.search import Score, Scored, Search
+from calitree.apps.verify import Check, Verification
 from calitree.calibration.planning.plan import Plan
 from calitree.engines.api import semiring
 from calitree.engines.api.semiring import Semiring
 from calitree.engines.spark.session import spark_session
 from calitree.errors import (
     CalitreeError,
+    ConflictError,
     EngineError,
     ExpressionError,
+    MissingRelationError,
+    ModelError,
     QueryError,
     SavedError,
     SchemaError,
     TreeError,
+    UpdateError,
 )
 from calitree.join_graph import JoinGraph
+from calitree.jointree.augment import Joinable
 from calitree.jointree.hypertree import Bag, Hypertree
 from calitree.query.custom import aggregate
+from calitree.results.diff import Difference
+from calitree.results.having import Selected
 from calitree.results.result import Result
-from calitree.saved.reader import open_tree as open
-from calitree.wide_table import WideTable
+from calitree.saved import RelationStatus, Status
+from calitree.stream import Stream
+from calitree.version import __version__
+from calitree.wide_table import WideTable, application
+from calitree.wide_table import open_tree as open
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from calitree.apps.explain.explanation import Explanation
+    from calitree.results.rollup import Groups
 
 __all__ = [
     "Bag",
     "CalitreeError",
+    "Check",
+    "ConflictError",
+    "Cube",
+    "Difference",
     "EngineError",
+    "Estimate",
+    "Explanation",
     "ExpressionError",
+    "Groups",
     "Hypertree",
     "JoinGraph",
+    "Joinable",
+    "MissingRelationError",
+    "ModelError",
     "Plan",
     "QueryError",
+    "RelationStatus",
     "Result",
     "SavedError",
     "SchemaError",
+    "Score",
+    "Scored",
+    "Search",
+    "Selected",
     "Semiring",
+    "Status",
+    "Stream",
     "TreeError",
+    "UpdateError",
+    "Verification",
     "WideTable",
+    "__version__",
     "aggregate",
+    "application",
+    "apps",
     "open",
     "saved",
     "semiring",
     "spark_session",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Classes whose modules compute with NumPy, which is imported when one of them is first wanted."""
+    if name == "Explanation":
+        from calitree.apps.explain.explanation import Explanation
+
+        return Explanation
+    if name == "Groups":
+        from calitree.results.rollup import Groups
+
+        return Groups
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -31,10 +31,10 @@ class once(Generic[V]):  # noqa: N801 - it is used as a decorator
         return found
 
 
-class Lately(Generic[V]):
+class LRUCache(Generic[V]):
     """At most `limit` values by key; the least recently used go first, one at a time.
 
-    >>> memory = Lately[str](limit=2)
+    >>> memory = LRUCache[str](limit=2)
     >>> memory.of("a", lambda: "made"), memory.of("a", lambda: "made again")
     ('made', 'made')
     """

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from calitree.calibration.state import Mode
 from calitree.engines.api.protocol import Engine
 from calitree.engines.registry import engine_of
 from calitree.errors import QueryError, SchemaError, TreeError, did_you_mean
+from calitree.jointree.decompose import given_tree, join_tree
+from calitree.jointree.hypertree import Hypertree
+from calitree.jointree.joins import On, checked_join, checked_name, joint_kind
 from calitree.jointree.schema import Attribute, ColumnName, Join, Relation, Schema, find_name
-from calitree.types import Kind
-
-if TYPE_CHECKING:
-    from calitree.jointree.hypertree import Hypertree
-    from calitree.progress import Progress
-    from calitree.query.binder import MeasureLike
-    from calitree.wide_table import Mode, WideTable
-
-On = str | Sequence[str] | Mapping[str, str]
+from calitree.progress import Progress
+from calitree.query.binder import MeasureLike
+from calitree.wide_table import WideTable
 
 
 class JoinGraph:
@@ -142,8 +140,6 @@ class JoinGraph:
         `empty` adds empty bags, views of columns that one bag has together: `empty={"when_where":
         ["sales.day", "sales.store"]}`.
         """
-        from calitree.jointree.decompose import given_tree, join_tree
-
         schema = self.schema
         if bags is not None and redundant:
             raise TreeError(
@@ -182,14 +178,12 @@ class JoinGraph:
         brings those up to date that it needs. `"eager"`: every update brings all up to date.
         `"recompute"`: a query computes those anew that it needs.
         """
-        from calitree.jointree.hypertree import Hypertree
-        from calitree.wide_table import WideTable
 
         if not isinstance(measures, Mapping | None):
             raise QueryError(f"measures is {{name: expression}}; got {measures!r}.")
         if not isinstance(tree, Hypertree | None):
             raise TreeError(f"A tree is what g.hypertree() makes; got {type(tree).__name__}.")
-        return WideTable.calibrated(
+        wide = WideTable.uncalibrated(
             self.schema,
             self.engine,
             tree if tree is not None else self.hypertree(),
@@ -198,8 +192,9 @@ class JoinGraph:
             where=where,
             memory_limit=memory_limit,
             maintenance=maintenance,
-            progress=progress,
         )
+        wide.refresh(progress)
+        return wide
 
     def __repr__(self) -> str:
         lines = [f"JoinGraph on {self.engine.name}"]
@@ -227,39 +222,3 @@ def _pairs(left: str, right: str, on: On | None) -> list[tuple[str, str]]:
     if not pairs:
         raise SchemaError(f"The join of {left} and {right} names no column.")
     return pairs
-
-
-def checked_name(name: object, taken: Iterable[str]) -> str:
-    """A name for a relation, if it can be one."""
-    if not isinstance(name, str) or not name:
-        raise SchemaError(f"A relation needs a name, got {name!r}.")
-    if "." in name:
-        raise SchemaError(
-            f"A relation's name has no dot in it: {name!r}; columns are relation.column."
-        )
-    clash = [other for other in taken if other.lower() == name.lower()]
-    if clash:
-        raise SchemaError(
-            f"There is a relation {clash[0]!r} already. To use one table twice, add it under two names."
-        )
-    return name
-
-
-def checked_join(left: Relation, right: Relation, join: Join) -> Join:
-    """A join of two relations, if values of its columns can be equal."""
-    for x, y in join.pairs:
-        a, b = left.columns[x], right.columns[y]
-        if not a.meets(b) or Kind.OTHER in (a, b):
-            raise SchemaError(
-                f"Cannot join {left.name}.{x} ({a.phrase}) with {right.name}.{y} ({b.phrase}). "
-                "Cast one of them in the source first."
-            )
-    return join
-
-
-def joint_kind(kinds: set[Kind]) -> Kind:
-    """The kind of an attribute whose columns have these."""
-    known = kinds - {Kind.NULL}
-    if len(known) <= 1:
-        return known.pop() if known else Kind.NULL
-    return Kind.FLOAT if Kind.FLOAT in known else Kind.DECIMAL

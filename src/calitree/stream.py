@@ -13,14 +13,15 @@ from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
+from calitree.calibration.branch import Branch
+from calitree.dml import update
 from calitree.errors import UpdateError
+from calitree.saved.manifest import Saves
+from calitree.saved.writer import save
 from calitree.storage.frames import arrow_table
 from calitree.storage.listing import ending
-
-if TYPE_CHECKING:
-    from calitree.wide_table import WideTable
 
 COMES = (1, True, "+", "i", "insert", "c", "create", "r", "read")
 GOES = (-1, 0, False, "-", "d", "delete")
@@ -51,22 +52,25 @@ class Stream(Protocol):
 class Intake:
     """What is done with each batch of one stream."""
 
-    def __init__(self, wide: WideTable, relation: str, change: str | None) -> None:
-        self.wide, self.change = wide, change
-        self.relation = wide.schema.relation(relation).name
-        wide._check_present()
+    def __init__(self, branch: Branch, saves: Saves, relation: str, change: str | None) -> None:
+        branch.check_present()
+        self.branch, self.saves, self.change = branch, saves, change
+        self.relation = branch.head.schema.relation(relation).name
+
+    def has(self, stream: str, batch: int) -> bool:
+        """Whether a batch is in the tree already."""
+        return batch <= self.branch.state.streams.get(stream, -1)
 
     def take(self, stream: str, batch: int, rows: Any) -> None:
         """Put a batch into the tree, unless it is there already."""
-        wide = self.wide
-        with wide._lock:
-            if batch <= wide._core.streams.get(stream, -1):
+        with self.branch.lock:
+            if self.has(stream, batch):
                 return
             come, go = self._parted(rows)
-            wide.update(self.relation, insert=come, delete=go)
-            wide._core.streams[stream] = batch
-            if wide.saved.last is not None:
-                wide.save()
+            update(self.branch, self.relation, insert=come, delete=go)
+            self.branch.state.streams[stream] = batch
+        if self.saves.last is not None:
+            save(self.branch, self.saves, None)
 
     def _parted(self, rows: Any) -> tuple[Any, Any]:
         """The rows that come and those that go."""
@@ -98,7 +102,8 @@ def _word(value: Any) -> Any:
 
 
 def stream(
-    wide: WideTable,
+    branch: Branch,
+    saves: Saves,
     relation: str,
     source: Any,
     *,
@@ -107,7 +112,7 @@ def stream(
     change: str | None = None,
 ) -> Stream:
     """Start a stream; see `WideTable.stream`."""
-    intake = Intake(wide, relation, change)
+    intake = Intake(branch, saves, relation, change)
     if every is not None and every < 0:
         raise UpdateError(f"every is a number of seconds; got {every!r}.")
     if isinstance(source, str | PathLike):
@@ -160,7 +165,7 @@ class SparkStream:
 
     def _checkpoint(self, intake: Intake) -> str:
         """Beside the saved tree, so that both are found again; else for as long as this lasts."""
-        last = intake.wide.saved.last
+        last = intake.saves.last
         if last is not None:
             return f"{last.directory}/streams/{intake.relation}"
         self._temporary = TemporaryDirectory(prefix="calitree-stream-")
@@ -235,7 +240,7 @@ class FileStream:
             if path.name.startswith((".", "_")) or not ending(path.name):
                 continue
             name = f"file:{self.intake.relation}:{path.name}"
-            if name not in self.intake.wide._core.streams:
+            if not self.intake.has(name, 0):
                 self.intake.take(name, 0, arrow_table(self.intake.relation, str(path)))
 
     @property

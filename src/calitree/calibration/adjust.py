@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from calitree.calibration.compiler import Wiring
 from calitree.calibration.message import Message, column_names
+from calitree.calibration.planning.emit import placed
 from calitree.calibration.planning.placement import Placement
 from calitree.calibration.planning.plan import Absorb, Plan
-from calitree.calibration.planning.planner import placed
 from calitree.engines.api.contraction import Contraction, Table
 from calitree.engines.api.protocol import Engine, updatable
 from calitree.engines.api.signed import Linear, Signed, can_subtract

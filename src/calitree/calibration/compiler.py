@@ -1,21 +1,20 @@
-"""Passing messages: a plan's steps become contractions, and contractions become messages.
+"""From a plan to contractions: a `Call` is one step of it, ready for the engine.
 
-A `Call` is one step, ready for the engine; it can be made once and run often. A `Run` is one
-execution: it hands the engine everything that one bag must send at one time, and remembers the
-messages it got, their rows and times.
+What is compiled serves as long as the store holds the same messages. It holds messages itself, so
+whoever keeps it must forget it when the store has changed: otherwise nothing that is evicted would go.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import cast
 
 from calitree.calibration.message import Message, MessageKey, column_names
 from calitree.calibration.planning.placement import Placement
 from calitree.calibration.planning.plan import Absorb, Measured, Plan, Send
+from calitree.calibration.projection import Projection
 from calitree.engines.api.contraction import (
     Column,
     Contraction,
@@ -24,9 +23,8 @@ from calitree.engines.api.contraction import (
     Lifted,
     Output,
     Stored,
-    Table,
 )
-from calitree.engines.api.protocol import Engine, Watch
+from calitree.engines.api.protocol import Engine
 from calitree.engines.api.signed import Linear
 from calitree.jointree.hypertree import Edge
 from calitree.jointree.schema import Schema
@@ -105,37 +103,6 @@ def _moved(output: Output, place: Sequence[int]) -> Output:
         for column in output.columns
     )
     return replace(output, inputs=tuple(place[i] for i in output.inputs), columns=columns)
-
-
-class Run:
-    """One plan being executed: `found` are its new messages, `measured` tells what they turned out
-    to be.
-    """
-
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self.found: dict[Edge, Message] = {}
-        self.measured: dict[MessageKey | None, Measured] = {}
-
-    def send(self, call: Call, watch: Watch | None = None) -> None:
-        """Compute all messages of one step in one contraction."""
-        tables, seconds, how = self._contract(call, watch)
-        for send, table in zip(call.sends, tables, strict=True):
-            edge = (send.key.source, send.key.target)
-            self.found[edge] = Message(send.key, table, column_names(send.aggregates))
-            self.measured[send.key] = Measured(table.rows, seconds, how)
-
-    def absorb(self, call: Call) -> Table:
-        """Join all that arrives at the root, and sum by what is asked."""
-        (table,), seconds, how = self._contract(call, None)
-        self.measured[None] = Measured(table.rows, seconds, how)
-        return table
-
-    def _contract(self, call: Call, watch: Watch | None) -> tuple[Sequence[Table], float, str]:
-        started = time.perf_counter()
-        linear = call.linear(self.found)
-        tables = linear.tables(self.engine, watch)
-        return tables, time.perf_counter() - started, linear.how(self.engine)
 
 
 class Wiring:
@@ -221,3 +188,35 @@ class Wiring:
                 names = self.sent[edge] if edge in self.sent else self.stored[edge].columns
                 factors.append(Stored(index, names[part]))
         return tuple(factors)
+
+
+@dataclass(frozen=True, eq=False)
+class Compiled:
+    """A question that has been planned, with its contractions made: to answer it is to run them.
+
+    `reused` are the stored messages; `refreshing` tells what it took to bring some of them up to date.
+    """
+
+    projection: Projection
+    plan: Plan
+    sends: tuple[Call, ...]
+    absorb: Call
+    reused: tuple[Message, ...]
+    refreshing: Mapping[MessageKey | None, Measured] = field(default_factory=dict)
+
+
+def compile_plan(
+    engine: Engine,
+    schema: Schema,
+    projection: Projection,
+    plan: Plan,
+    placement: Placement,
+    stored: Mapping[Edge, Message],
+) -> Compiled:
+    """Make a plan's contractions."""
+    wiring = Wiring(schema, placement, stored, plan)
+    reused = tuple(stored[key.edge] for key in (*plan.reused, *plan.refreshed))
+    sends, absorb = wiring.sends(), wiring.absorb()
+    ways: dict[MessageKey | None, str] = {None: absorb.how(engine)}
+    ways |= {send.key: call.how(engine) for call in sends for send in call.sends}
+    return Compiled(projection, replace(plan, ways=ways), sends, absorb, reused)

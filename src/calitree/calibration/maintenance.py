@@ -18,10 +18,11 @@ from functools import cached_property
 
 from calitree.calibration.compiler import Call, Wiring
 from calitree.calibration.message import Message, MessageKey, column_names
+from calitree.calibration.planning.emit import send_of
 from calitree.calibration.planning.placement import Placement
 from calitree.calibration.planning.plan import Measured, Plan, Send, Step
-from calitree.calibration.planning.planner import send_of
-from calitree.calibration.planning.staleness import Stale
+from calitree.calibration.planning.staleness import AtHand, Stale
+from calitree.calibration.snapshot import Snapshot
 from calitree.calibration.store import Store
 from calitree.calibration.versions import Changes, table_at
 from calitree.engines.api.contraction import Column, Contraction, Input, Output, Stored, Table
@@ -35,6 +36,28 @@ Versions = Mapping[str, int]
 """Relations that are not to be as they are now, but as they were at these versions."""
 
 NONE: Versions = {}
+
+
+def refresh_messages(
+    snapshot: Snapshot,
+    placement: Placement,
+    at_hand: AtHand,
+    edges: Iterable[Edge],
+    is_main: bool,
+) -> Maintenance:
+    """Refresh some messages, and keep them as those were that they follow; as others' if not `is_main`."""
+    state = snapshot.state
+    assert state.changes is not None
+    stored, stale = at_hand.stored, at_hand.stale
+    run = Maintenance(
+        state.engine, snapshot.schema, placement, state.store, stored, stale, state.changes
+    )
+    for edge, message in run.refresh(edges).items():
+        if is_main and edge in stale:
+            state.store.succeed(stale[edge].message, message)
+        else:
+            state.store.keep(message)
+    return run
 
 
 class Maintenance:

@@ -23,7 +23,7 @@ Compute = Callable[[dict[str, Any], int], Any]
 """Given columns and their length, another column."""
 
 
-class Question:
+class Projection:
     """The result's columns as formulas over the columns of the absorbed table."""
 
     def __init__(self, query: Query) -> None:

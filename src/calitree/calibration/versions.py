@@ -14,7 +14,7 @@ from threading import RLock
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
-from calitree.cache import Lately
+from calitree.cache import LRUCache
 from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Engine, on_spark, updatable
 from calitree.engines.api.signed import Signed
@@ -180,8 +180,8 @@ class Changes:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self._paths = Lately[tuple[Change, ...]](1_000)
-        self._loaded = Lately[Signed](64)
+        self._paths = LRUCache[tuple[Change, ...]](1_000)
+        self._loaded = LRUCache[Signed](64)
 
     def touched(self, then: int, now: Relation) -> int | None:
         """How many rows come and go; None if that is not known."""

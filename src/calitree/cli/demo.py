@@ -123,7 +123,7 @@ def run(engine: Any = "hybrid", console: Console | None = None) -> bool:
         console = Console()
         console = console if console.is_terminal else Console(width=120)
     with flights_table(engine, console) as wide:
-        verification = wide.verify(list(QUESTIONS.values()))
+        verification: Verification = wide.verify(list(QUESTIONS.values()))
         console.print(report(verification))
         for title, plan in (
             ("How it was calibrated:", wide.calibration),

@@ -198,7 +198,7 @@ def status(
     version: Annotated[int | None, typer.Option(help="An older version of the tree.")] = None,
 ) -> None:
     """Tell what a saved tree holds, and which relations are missing."""
-    from calitree.saved.reader import status as status_of
+    from calitree.saved import status as status_of
 
     typer.echo(str(status_of(tree, version)))
 
@@ -217,7 +217,7 @@ def vacuum(
     Writers that were killed leave such files, and writers at work are about to name them: with
     --grace 0 nobody should be saving to it meanwhile.
     """
-    from calitree.saved.reader import vacuum as vacuum_tree
+    from calitree.saved import vacuum as vacuum_tree
 
     for name in vacuum_tree(tree, keep, grace):
         typer.echo(f"deleted {name}")

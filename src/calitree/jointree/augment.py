@@ -16,17 +16,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from calitree.engines.api.protocol import Engine
 from calitree.errors import SchemaError, did_you_mean
-from calitree.join_graph import On, checked_join, checked_name, joint_kind
 from calitree.jointree.hypertree import Bag, Hypertree
+from calitree.jointree.joins import On, checked_join, checked_name, joint_kind
 from calitree.jointree.schema import Attribute, Join, Relation, Schema, find_name
-
-if TYPE_CHECKING:
-    from calitree.wide_table import WideTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +44,9 @@ class Joinable:
 
 
 def joinable(
-    wide: WideTable, table: Any, on: On | None = None, name: str | None = None
+    schema: Schema, engine: Engine, table: Any, on: On | None = None, name: str | None = None
 ) -> Joinable:
-    """A table that `augment` is given, loaded and checked."""
-    schema, engine = wide.schema, wide.engine
+    """A table that `WideTable.augment` is given, loaded and checked."""
     chosen = checked_name(_name(table, schema) if name is None else name, schema.relations)
     relation = Relation(chosen, engine.load(chosen, table), added=True)
     keys = _common(schema, relation) if on is None else _keys(schema, relation, on)
@@ -58,22 +54,21 @@ def joinable(
     return Joinable(relation, keys, _prefix(engine, chosen))
 
 
-def augmented(wide: WideTable, added: Joinable) -> WideTable:
-    """The wide table with one more relation; see `WideTable.augment`."""
+def augmented(schema: Schema, tree: Hypertree, added: Joinable) -> tuple[Schema, Hypertree]:
+    """The graph and the tree with one more relation."""
     name = added.relation.name
-    schema = with_relation(wide.schema, added)
+    schema = with_relation(schema, added)
     columns = frozenset(schema.columns_of[name])
-    tree = with_leaf(wide.tree, schema, Bag(name, columns, (name,)), frozenset(added.keys))
-    return wide._with(schema, tree)
+    leaf = Bag(name, columns, (name,))
+    return schema, with_leaf(tree, schema, leaf, frozenset(added.keys))
 
 
-def keyed(wide: WideTable, columns: Sequence[str]) -> WideTable:
-    """The wide table with an empty bag for some columns; see `WideTable.keyed`."""
+def keyed(schema: Schema, tree: Hypertree, columns: Sequence[str]) -> Hypertree:
+    """The tree with an empty bag for some columns."""
     if isinstance(columns, str) or not columns:
         raise SchemaError(f"Keys are a list of columns; got {columns!r}.")
-    keys = frozenset(wide.schema.column(each).attribute for each in columns)
-    tree = with_leaf(wide.tree, wide.schema, Bag(f"[{', '.join(sorted(keys))}]", keys), keys)
-    return wide._with(wide.schema, tree)
+    keys = frozenset(schema.column(each).attribute for each in columns)
+    return with_leaf(tree, schema, Bag(f"[{', '.join(sorted(keys))}]", keys), keys)
 
 
 def _name(table: Any, schema: Schema) -> str:

@@ -217,6 +217,13 @@ class Hypertree:
         sets = [self._holders.get(a, frozenset()) for a in attributes]
         return frozenset.intersection(*sets) if sets else frozenset(self._by_name)
 
+    def nearest(self, options: frozenset[str], root: str) -> str:
+        """The bag among `options` (connected bags) that is nearest to the root."""
+        here = root
+        while here not in options:
+            here = next(n for n in self.neighbours(here) if self.behind(n, here) & options)
+        return here
+
     def upward(self, root: str) -> list[Edge]:
         """The edges towards `root`, leaves first."""
         order: list[Edge] = []

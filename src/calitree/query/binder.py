@@ -19,7 +19,7 @@ Compile = Callable[[MeasureLike, tuple[str, ...]], Measure]
 """Given a measure and the relations that are joined, what to compute for it."""
 
 
-class Asked(NamedTuple):
+class Question(NamedTuple):
     """A question as it was put."""
 
     group_by: Sequence[str] = ()
@@ -74,10 +74,10 @@ class Query:
         return tuple(found)
 
 
-def query_of(
-    schema: Schema, known: Mapping[str, MeasureLike], compile: Compile, asked: Asked
+def bind(
+    schema: Schema, known: Mapping[str, MeasureLike], compile: Compile, asked: Question
 ) -> Query:
-    """Resolve a question asked in text. `known` are the measures that may be asked by name."""
+    """What a question asked in text means. `known` are the measures that may be asked by name."""
     group_by, where, measures, relations = asked
     joined = _joined(schema, relations)
     if isinstance(group_by, str):

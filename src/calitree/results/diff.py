@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from calitree.query.binder import Asked, Measures
-from calitree.results.result import Result, Tabular, text_of
+from calitree.query.binder import Measures, Question
+from calitree.results.result import Result
+from calitree.results.tabular import Tabular, text_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from calitree.wide_table import WideTable
+
+Ask = Callable[[Question], tuple[Result, Result]]
+"""What a question is answered before and after."""
 
 
 class Difference(Tabular):
@@ -25,10 +28,9 @@ class Difference(Tabular):
     or to 0, and other measures by NULL.
     """
 
-    def __init__(self, before: WideTable, after: WideTable, asked: Asked) -> None:
-        self._sides = before, after
-        self.before: Result = before.query(*asked)
-        self.after: Result = after.query(*asked)
+    def __init__(self, ask: Ask, question: Question) -> None:
+        self._ask = ask
+        self.before, self.after = ask(question)
 
     def query(
         self,
@@ -38,7 +40,7 @@ class Difference(Tabular):
         relations: Sequence[str] | None = None,
     ) -> Difference:
         """Another question about the same two versions."""
-        return Difference(*self._sides, Asked(group_by, where, measures, relations))
+        return Difference(self._ask, Question(group_by, where, measures, relations))
 
     @cached_property
     def _arrow(self) -> pa.Table:

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any
 from calitree.calibration.planning.plan import Plan
 from calitree.errors import ExpressionError, QueryError, did_you_mean
 from calitree.jointree.schema import find_name
-from calitree.results.result import Result, Tabular, html_of, text_of
+from calitree.results.tabular import Tabular, html_of, text_of
 from calitree.sql.analyzer import Resolved
 from calitree.sql.parser import parse
+from calitree.sql.spark import to_spark
 from calitree.types import Kind
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
+
+    from calitree.results.result import Result
 
 
 class Selected(Tabular):
@@ -76,8 +79,6 @@ class Selected(Tabular):
         frame = self.result.frame()
         if frame is None:
             return None
-        from calitree.engines.spark.sql import to_spark
-
         return frame.where(to_spark(self.condition.node))
 
     def spark(self) -> Any:

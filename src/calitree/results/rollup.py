@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calitree.calibration.message import column_names
-from calitree.calibration.projection import Question
+from calitree.calibration.projection import Projection
 from calitree.engines.api.contraction import stored_parts
 from calitree.engines.api.semiring import Plus, Scalar
 from calitree.errors import QueryError, did_you_mean
-from calitree.results.result import Tabular, text_of
 from calitree.results.summands import Array, Summand, alike, summand_of
+from calitree.results.tabular import Tabular, text_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,7 +66,7 @@ class Groups(Tabular):
     """
 
     def __init__(
-        self, question: Question, keys: Mapping[str, Key], parts: Mapping[str, Summand], size: int
+        self, question: Projection, keys: Mapping[str, Key], parts: Mapping[str, Summand], size: int
     ) -> None:
         self._question = question
         self._keys = dict(keys)
@@ -74,14 +74,14 @@ class Groups(Tabular):
         self._size = size
 
     @classmethod
-    def absorbed(cls, question: Question, table: pa.Table) -> Groups:
+    def absorbed(cls, question: Projection, table: pa.Table) -> Groups:
         """Those of an answer as the root has absorbed it."""
         parts = {name: table.column(name) for name in _parts(question)}
         return cls._of(question, question.keys(table), parts, table.num_rows)
 
     @classmethod
     def _of(
-        cls, question: Question, keys: Mapping[str, Any], parts: Mapping[str, Any], size: int
+        cls, question: Projection, keys: Mapping[str, Any], parts: Mapping[str, Any], size: int
     ) -> Groups:
         coded = {name: Key.of(column) for name, column in keys.items()}
         summands = {
@@ -149,7 +149,7 @@ class Groups(Tabular):
         return text_of(self._arrow.slice(0, 10).to_pylist(), self.columns, len(self))
 
 
-def _parts(question: Question) -> dict[str, tuple[Plus, Scalar]]:
+def _parts(question: Projection) -> dict[str, tuple[Plus, Scalar]]:
     """The columns of an absorbed table with their ⊕ and its zero."""
     found: dict[str, tuple[Plus, Scalar]] = {}
     for aggregate, name in column_names(question.query.aggregates).items():

@@ -9,40 +9,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
+from calitree.calibration.branch import Branch
 from calitree.calibration.message import MessageKey, Shelved
-from calitree.calibration.snapshot import Core
 from calitree.calibration.versions import Change, Updated
 from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Engine, Persistent
 from calitree.errors import ConflictError, SavedError
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.schema import Relation
-from calitree.query.binder import Asked
+from calitree.saved.codec import Manifest
 from calitree.saved.directory import Directory
-from calitree.saved.manifest import Json, Manifest, Place, Version, newest, read
+from calitree.saved.manifest import Place, Saves, Version, newest, read
+from calitree.saved.tree_codec import cube_pivots
 from calitree.storage.table_format import SavedChange, SavedRelation, SavedRows
 
-if TYPE_CHECKING:
-    from calitree.wide_table import WideTable
 
-
-def reload(wide: WideTable) -> int:
+def reload(branch: Branch, saves: Saves) -> int:
     """Take over what is new where the tree was saved last; see `WideTable.reload`."""
-    with wide._lock:
-        wide._check_present()
-        last = wide.saved.last
-        if last is None:
+    branch.check_present()
+    with saves.lock:
+        if saves.last is None:
             raise SavedError(
                 "This tree was neither saved nor opened, so there is nothing to reload it from."
             )
-        take_over(wide, Directory(last.directory), wide.saved.place(last.directory))
-        return wide.version
+        take_over(branch, saves, Directory(saves.last.directory))
+        return branch.head.number
 
 
-def take_over(wide: WideTable, directory: Directory, place: Place) -> int:
+def take_over(branch: Branch, saves: Saves, directory: Directory) -> int:
     """Bring a tree up to the newest version of a directory that it came from; that one's number."""
+    place = saves.place(directory.path)
     known, number = place.manifest, newest(directory)
     if known is None or number in (0, known.number):
         return number
@@ -52,8 +50,25 @@ def take_over(wide: WideTable, directory: Directory, place: Place) -> int:
             f"Version {theirs.number} of {directory} is another tree than this one, which was its "
             f"version {known.number}. Open that one, or save this one to another directory."
         )
+    with branch.lock:
+        taken, both = _sorted_out(branch.head.schema.relations, known, theirs)
+        if both:
+            raise ConflictError(
+                f"{', '.join(both)} changed in {directory} between its versions {known.number} "
+                f"and {theirs.number}, and in this tree too. Open it again and repeat the update, or "
+                "save this tree to another directory."
+            )
+        _take(branch, place, theirs, taken)
+    place.manifest = theirs
+    saves.last = Version(directory.path, theirs.number)
+    return theirs.number
+
+
+def _sorted_out(
+    live: Mapping[str, Relation], known: Manifest, theirs: Manifest
+) -> tuple[list[SavedRelation], list[str]]:
+    """The relations that are to be taken over, and those that have changed on both sides."""
     before = {each.name: each.versions[-1] for each in known.relations}
-    live = wide.schema.relations
     taken, both = [], []
     for each in theirs.relations:
         ours = live[each.name].version
@@ -63,50 +78,33 @@ def take_over(wide: WideTable, directory: Directory, place: Place) -> int:
             taken.append(each)
         elif each.versions[-1] != before[each.name]:
             both.append(each.name)
-    if both:
-        raise ConflictError(
-            f"{', '.join(sorted(both))} changed in {directory} between its versions {known.number} "
-            f"and {theirs.number}, and in this tree too. Open it again and repeat the update, or "
-            "save this tree to another directory."
-        )
-    _take(wide, place, theirs, taken)
-    place.manifest = theirs
-    wide.saved.last = Version(directory.path, theirs.number)
-    return theirs.number
+    return taken, sorted(both)
 
 
-def _take(wide: WideTable, place: Place, theirs: Manifest, taken: list[SavedRelation]) -> None:
-    engine, core = wide.engine, wide._core
-    changed = {
-        each.name: restored(engine, each, place, wide.schema.relations[each.name]) for each in taken
-    }
+def _take(branch: Branch, place: Place, theirs: Manifest, taken: list[SavedRelation]) -> None:
+    state, relations = branch.state, branch.head.schema.relations
+    engine, tree = state.engine, state.tree
+    changed = {each.name: restored(engine, each, place, relations[each.name]) for each in taken}
     for each in theirs.relations:
         if each.name not in changed:
-            _adopt(place, wide.schema.relations[each.name], each)
-    now = {**wide.schema.relations, **changed}
+            _adopt(place, relations[each.name], each)
+    now = {**relations, **changed}
     versions = {name: each.version for name, each in now.items()}
     fresh, old = [], []
     for message in theirs.messages:
-        since = stale(wide.tree, message, versions)
+        since = stale(tree, message, versions)
         if not since:
             fresh.append(message)
         elif message.pinned and all(_then(now[name], v) is not None for name, v in since.items()):
             old.append(message)
-    core.store.shelve(fresh, old, cast(Persistent, engine).restore)
+    state.store.shelve(fresh, old, cast(Persistent, engine).restore)
     for relation, sql, value in theirs.tree["centers"]:
-        core.centers.setdefault((relation, sql), value)
+        state.centers.setdefault((relation, sql), value)
     for stream, batch in theirs.tree.get("streams", {}).items():
-        core.streams[stream] = max(batch, core.streams.get(stream, batch))
-    add_further(core, theirs.tree)
-    core.missing -= changed.keys()
-    wide._advance(changed)
-
-
-def add_further(core: Core, tree: Json) -> None:
-    """The pivots of cubes that a saved tree has are this tree's too."""
-    saved = (Asked(tuple(group_by), where) for group_by, where in tree.get("further", ()))
-    known = {each.key for each in core.further}
-    core.further += tuple(each for each in saved if each.key not in known)
+        state.streams[stream] = max(batch, state.streams.get(stream, batch))
+    state.add_pivots(cube_pivots(theirs.tree))
+    state.missing -= changed.keys()
+    branch.advance(changed)
 
 
 def _then(relation: Relation, version: int) -> Table | None:

@@ -18,8 +18,9 @@ from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Engine, Persistent
 from calitree.errors import MissingRelationError, SavedError
 from calitree.jointree.schema import Relation
+from calitree.saved.codec import name_below
 from calitree.saved.directory import Directory
-from calitree.saved.manifest import MESSAGES, RELATIONS, Place, name_below
+from calitree.saved.manifest import MESSAGES, RELATIONS, Place
 from calitree.storage.filesystem import reason
 from calitree.storage.table_format import (
     Origin,

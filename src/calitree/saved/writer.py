@@ -4,68 +4,84 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import NamedTuple
 from uuid import uuid4
 
+from calitree.calibration.branch import Branch
 from calitree.calibration.message import Message, MessageKey, Shelved
+from calitree.calibration.snapshot import Snapshot
 from calitree.engines.api.protocol import Persistent
 from calitree.errors import SavedError
-from calitree.query.binder import MeasureLike
-from calitree.query.custom import CustomMeasure
+from calitree.saved.codec import Manifest, name_below
 from calitree.saved.directory import Directory
 from calitree.saved.manifest import (
     MESSAGES,
     RELATIONS,
-    Json,
-    Manifest,
     Saves,
     Version,
     commit,
     file_of,
-    name_below,
     newest,
     numbers,
     read,
 )
 from calitree.saved.rebase import stale, take_over
 from calitree.saved.relation_writer import Files, SavingRelations
+from calitree.saved.tree_codec import encoded_tree
 from calitree.storage.filesystem import shown
 from calitree.storage.table_format import SavedMessage
+from calitree.version import __version__
 
-if TYPE_CHECKING:
-    from calitree.wide_table import WideTable
+COPY_BELOW = 64 << 20
+"""Bytes of a relation that is copied to the directory."""
 
 IDS = 64
 """So many versions back it is known on which ones a version stands."""
 
 
-def save(wide: WideTable, path: str | PathLike[str] | None, copy_below: int) -> int:
-    """Save a tree; the number of its version in the directory."""
+def save(
+    branch: Branch, saves: Saves, path: str | PathLike[str] | None, copy_below: int = COPY_BELOW
+) -> int:
+    """Save a tree; the number of its version in the directory. It can be asked and updated meanwhile."""
     if path is None:
-        if wide.saved.last is None:
+        if saves.last is None:
             raise SavedError("This tree was neither saved nor opened: say where, save(path).")
-        path = wide.saved.last.directory
-    with wide._lock:
-        saving = Saving(wide, Directory(path), copy_below)
+        path = saves.last.directory
+    with saves.lock:
+        saving = Saving(branch, saves, Directory(path), copy_below)
         with saving.all_or_nothing():
             return saving.commit()
+
+
+class Saved(NamedTuple):
+    """What of a tree is saved, all of the same time."""
+
+    snapshot: Snapshot
+    streams: dict[str, int]
+    messages: list[tuple[Message, bool]]
+    shelved: list[Shelved]
+
+    @classmethod
+    def now(cls, branch: Branch) -> Saved:
+        with branch.lock:
+            state, store = branch.state, branch.state.store
+            return cls(branch.head, dict(state.streams), store.messages, store.shelved)
 
 
 class Saving:
     """One tree on its way into a directory."""
 
-    def __init__(self, wide: WideTable, directory: Directory, copy_below: int) -> None:
-        if not isinstance(wide.engine, Persistent):
+    def __init__(self, branch: Branch, saves: Saves, directory: Directory, copy_below: int) -> None:
+        engine = branch.state.engine
+        if not isinstance(engine, Persistent):
             raise SavedError(
-                f"Trees of the {wide.engine.name} engine cannot be saved; calibrate with another."
+                f"Trees of the {engine.name} engine cannot be saved; calibrate with another."
             )
-        self.wide, self.directory, self.copy_below = wide, directory, copy_below
-        self.saver = wide.engine
-        if wide._is_past:  # it does not come from where the tree is by now
-            wide.saved = Saves()
-        self.place = wide.saved.place(directory.path)
+        self.branch, self.saves, self.directory = branch, saves, directory
+        self.engine, self.saver, self.copy_below = branch.state.engine, engine, copy_below
+        self.place = saves.place(directory.path)
         self.files = Files(directory)
         self.began = newest(directory)
 
@@ -92,14 +108,14 @@ class Saving:
         """Write what is new, on top of what others have saved meanwhile, and name it all."""
         self.directory.make(MESSAGES, RELATIONS)
         while True:
-            number = take_over(self.wide, self.directory, self.place) + 1
+            number = take_over(self.branch, self.saves, self.directory) + 1
             self.files.look()
-            manifest = self._manifest()
+            manifest = self._manifest(Saved.now(self.branch))
             self.directory.sync(*self.files.written)
             if commit(self.directory, manifest, number) and self._stands(manifest, number):
                 self.files.written.clear()
                 self.place.manifest = replace(manifest, number=number)
-                self.wide.saved.last = Version(self.directory.path, number)
+                self.saves.last = Version(self.directory.path, number)
                 if manifest.files <= self.files.look():
                     return number
                 # Some of it was vacuumed away before it was named.
@@ -113,44 +129,32 @@ class Saving:
         self.directory.remove(file_of(number))
         return False
 
-    def _manifest(self) -> Manifest:
-        from calitree import __version__
-
-        wide, known = self.wide, self.place.manifest
+    def _manifest(self, saved: Saved) -> Manifest:
+        known, snapshot = self.place.manifest, saved.snapshot
         lineage, ids = (known.lineage, known.ids) if known is not None else (uuid4().hex, ())
-        tree = _tree(wide) | {"lineage": lineage, "ids": [*ids[1 - IDS :], uuid4().hex]}
+        origin = {"lineage": lineage, "ids": [*ids[1 - IDS :], uuid4().hex]}
+        tree = encoded_tree(snapshot, saved.streams) | origin
         saving = SavingRelations(
-            wide.engine, self.files, self.place, self.copy_below, self._needed()
+            self.engine, self.files, self.place, self.copy_below, _needed(saved)
         )
-        relations = tuple(map(saving.saved, wide.schema.relations.values()))
-        messages = tuple(self.messages({each.name: each.versions for each in relations}))
-        return Manifest(relations, messages, tree, __version__)
+        relations = tuple(map(saving.saved, snapshot.schema.relations.values()))
+        versions = {each.name: each.versions for each in relations}
+        return Manifest(relations, tuple(self._messages(saved, versions)), tree, __version__)
 
-    def _needed(self) -> dict[str, set[int]]:
-        """For each relation, the versions that pinned messages still have."""
-        found: dict[str, set[int]] = {name: set() for name in self.wide.schema.relations}
-        store = self.wide._core.store
-        pinned: list[MessageKey | Shelved] = [message.key for message in store.pinned]
-        pinned += [each for each in store.shelved if each.pinned]
-        for each in pinned:
-            for name, version in stale(self.wide.tree, each, self.wide._now.versions).items():
-                found[name].add(version)
-        return found
-
-    def messages(self, known: Mapping[str, Sequence[int]]) -> Iterator[Shelved]:
+    def _messages(self, saved: Saved, known: Mapping[str, Sequence[int]]) -> Iterator[Shelved]:
         """Those that are up to date, and the pinned ones that can be brought up to date."""
+        tree, versions = saved.snapshot.state.tree, saved.snapshot.versions
 
         def serves(key: MessageKey | Shelved, pinned: bool) -> bool:
-            behind = stale(self.wide.tree, key, self.wide._now.versions)
+            behind = stale(tree, key, versions)
             return not behind or (pinned and all(v in known[name] for name, v in behind.items()))
 
-        store = self.wide._core.store
-        for message, may_go in store.messages:
+        for message, may_go in saved.messages:
             if serves(message.key, not may_go):
                 found = self._message(message, not may_go)
                 if found is not None:
                     yield found
-        for shelved in store.shelved:
+        for shelved in saved.shelved:
             if serves(shelved, shelved.pinned):
                 found = self._again(shelved)
                 if found is not None:
@@ -188,43 +192,13 @@ class Saving:
         return not table.columns or self.files.has(table.path)
 
 
-def _tree(wide: WideTable) -> Json:
-    """All of the tree but its relations and messages."""
-    schema, asked = wide.schema, wide.pivot
-    return {
-        "engine": wide.engine.name,
-        "joins": [[join.left, join.right, join.pairs] for join in schema.joins],
-        "attributes": [
-            [each.name, each.columns, each.kind.value] for each in schema.attributes.values()
-        ],
-        "bags": [
-            [bag.name, sorted(bag.attributes), bag.relations, sorted(bag.extra)]
-            for bag in wide.tree.bags
-        ],
-        "added": [name for name in schema.relations if name in wide.tree.added],
-        "edges": wide.tree.edges,
-        "measures": {name: _measure(name, given) for name, given in wide.measures.items()},
-        "group_by": list(asked.group_by),
-        "where": asked.where,
-        "further": [
-            [list(each.group_by), each.where]
-            for each in wide._core.further
-            if each.measures is None  # a cube's have the tree's own
-        ],
-        "centers": [[*key, value] for key, value in dict(wide._core.centers).items()],
-        "bound": wide._core.bound,
-        "streams": dict(wide._core.streams),
-        "memory_limit": wide._core.store.memory_limit,
-        "maintenance": wide.maintenance,
-    }
-
-
-def _measure(name: str, given: MeasureLike) -> Any:
-    if isinstance(given, str):
-        return given
-    if isinstance(given, CustomMeasure):
-        return asdict(given)
-    raise SavedError(
-        f"Measure {name!r} cannot be saved: it is a {type(given).__name__}. Give it as SQL text, or "
-        "with calitree.aggregate."
-    )
+def _needed(saved: Saved) -> dict[str, set[int]]:
+    """For each relation, the versions that pinned messages still have."""
+    snapshot = saved.snapshot
+    found: dict[str, set[int]] = {name: set() for name in snapshot.schema.relations}
+    pinned: list[MessageKey | Shelved] = [m.key for m, may_go in saved.messages if not may_go]
+    pinned += [each for each in saved.shelved if each.pinned]
+    for each in pinned:
+        for name, version in stale(snapshot.state.tree, each, snapshot.versions).items():
+            found[name].add(version)
+    return found

@@ -15,20 +15,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 from calitree.apps.cube.lattice import Lattice
 from calitree.apps.cube.sizes import Carried, Sizes
+from calitree.calibration.calibrate import cube_messages
 from calitree.calibration.message import Message
-from calitree.calibration.multi_pivot import add_pivots, messages_of
 from calitree.errors import QueryError, did_you_mean
-from calitree.query.binder import Asked, Measures
+from calitree.progress import Progress
+from calitree.query.binder import Measures, Question
 from calitree.results.having import Selected
 from calitree.results.result import Result
-
-if TYPE_CHECKING:
-    from calitree.progress import Progress
-    from calitree.wide_table import WideTable
+from calitree.wide_table import WideTable, application
 
 Columns = tuple[str, ...]
 
@@ -78,7 +75,7 @@ class Cube:
         budget: int | None = None,
         progress: Progress | bool | None = None,
     ) -> Cube:
-        """Calibrate the pivots of a cube; see `WideTable.cube`."""
+        """Calibrate the pivots of a cube; see `cube`."""
         named = _dims(wide, dims, k)
         if budget is not None and (isinstance(budget, bool | str) or not budget > 0):
             raise QueryError(f"A budget is a positive number of bytes; got {budget!r}.")
@@ -89,20 +86,22 @@ class Cube:
         def columns(pivot: Carried) -> Columns:
             return tuple(names[each] for each in named.values() if each in pivot)
 
-        def asked(pivots: Sequence[Carried]) -> list[Asked]:
-            return [Asked(columns(pivot), where) for pivot in pivots]
+        def asked(pivots: Sequence[Carried]) -> list[Question]:
+            return [Question(columns(pivot), where) for pivot in pivots]
 
         while True:
-            used = sum(m.table.nbytes for m in messages_of(wide, asked(lattice.taken)))
+            used = sum(m.table.nbytes for m in cube_messages(wide.snapshot, asked(lattice.taken)))
             room = float("inf") if budget is None else budget - used
             chosen = lattice.choose(room)
             if not chosen:
                 break
-            added = {each.group_by for each in add_pivots(wide, asked(chosen), progress, room)}
+            added = {
+                each.group_by for each in wide.branch.add_pivots(asked(chosen), progress, room)
+            }
             fits = [pivot for pivot in chosen if columns(pivot) in added]
             lattice.refused |= set(chosen) - set(fits)
             # By what they really take, there may be room for more.
-            lattice.sizes.learn(messages_of(wide, asked(fits)))
+            lattice.sizes.learn(cube_messages(wide.snapshot, asked(fits)))
             lattice.take(fits)
         return cls(wide, named, k, where, [columns(each) for each in lattice.taken], estimated)
 
@@ -173,7 +172,9 @@ class Cube:
         return sum(message.table.nbytes for message in self._messages())
 
     def _messages(self) -> list[Message]:
-        return messages_of(self.wide, [Asked(each, self.where) for each in self.pivots])
+        return cube_messages(
+            self.wide.snapshot, [Question(each, self.where) for each in self.pivots]
+        )
 
     def _facts(self) -> dict[str, str]:
         facts = {"dimensions": ", ".join(self.dims), "k": str(self.k)}
@@ -224,3 +225,35 @@ def _checked(k: int) -> int:
 def _estimate(lattice: Lattice) -> Estimate:
     every = [m for m in lattice.messages(lattice.pivots) if not lattice.sizes.is_own(m)]
     return Estimate(len(lattice.pivots), len(every), round(lattice.bytes(every)))
+
+
+@application
+def cube(
+    wide: WideTable,
+    dims: Sequence[str],
+    k: int = 1,
+    *,
+    where: str | None = None,
+    budget: int | None = None,
+    progress: Progress | bool | None = None,
+) -> Cube:
+    """Calibrate every pivot that groups by up to `k` of these columns, or as many of them as fit
+    a budget of bytes, the most useful first. They are kept, refreshed and saved with the tree.
+
+    Cuboids of up to k + 1 columns then need no further message. Two columns that are joined are
+    the same dimension. A cube with `where` is one of the rows for which that holds; as questions
+    do, it says all it wants and inherits nothing from the tree's pivot. What it would take,
+    `calitree.apps.cube.cube.Cube.estimate` tells.
+
+    >>> from calitree import JoinGraph
+    >>> g = JoinGraph(engine="reference")
+    >>> g.add_relation("sales", {"store": [1, 1, 2, 2], "month": [1, 2, 1, 1]})
+    >>> g.add_relation("stores", {"id": [1, 2], "city": ["Quito", "Cuenca"]})
+    >>> g.add_join("sales", "stores", on={"store": "id"})
+    >>> cube = g.calibrate({"n": "count(*)"}).cube(["city", "month"], k=1)
+    >>> cube.cuboid(["city", "month"], having="n > 1").rows()
+    [{'city': 'Cuenca', 'month': 1, 'n': 2}]
+    >>> len(cube.cuboid(["city", "month"]).plan.computed)
+    0
+    """
+    return Cube.built(wide, dims, k, where=where, budget=budget, progress=progress)

@@ -2,8 +2,8 @@
 
 The pivots are the group-bys of up to k dimensions; the questions they are for, those of up to k + 1. A
 question costs the messages that are missing and the absorption, at the cheapest root (as in
-`calitree.calibration.planning.cost`), so what a pivot is worth is what all questions together cost less with its messages.
-As pivots share messages, what is chosen makes others cheaper, and less worth.
+`calibration.planning.cost`), so what a pivot is worth is what all questions together cost less with its
+messages. As pivots share messages, what is chosen makes others cheaper, and less worth.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from math import inf, prod
 from typing import TYPE_CHECKING
 
 from calitree.calibration.message import Message, MessageKey
-from calitree.calibration.planning.planner import stored_edges
+from calitree.calibration.planning.staleness import stored_edges
 from calitree.engines.api.contraction import (
     Column,
     Contraction,
@@ -28,7 +28,7 @@ from calitree.engines.api.signed import Linear
 from calitree.errors import MissingRelationError
 from calitree.jointree.hypertree import Edge
 from calitree.query.annotation import COUNT, GroupBy
-from calitree.query.binder import Asked
+from calitree.query.binder import Question
 
 if TYPE_CHECKING:
     from calitree.wide_table import WideTable
@@ -46,17 +46,17 @@ class Sizes:
     """Sizes of the messages that group by some of these columns, where a condition holds."""
 
     def __init__(self, wide: WideTable, columns: Iterable[str], where: str | None) -> None:
-        now = wide._now
+        now = wide.snapshot
         self.engine: Engine = wide.engine
         self.schema, self.tree = now.schema, wide.tree
-        self.plain = now.further(Asked((), where))
-        every = now.further(Asked(tuple(columns), where))
+        self.plain = now.cube_pivot(Question((), where))
+        every = now.cube_pivot(Question(tuple(columns), where))
         self.behind: dict[Edge, Carried] = {
             edge: every.carried(*edge) - self.plain.carried(*edge) for edge in self.plain.edges
         }
         """For each edge, the attributes that a message along it may carry."""
         self._own = frozenset(now.pivot.keys.values())
-        self._stored = stored_edges(self.plain, wide._core.store)
+        self._stored = stored_edges(self.plain, wide.state.store)
         self._distinct: dict[str, int] = {}
         self._joined: dict[Edge, float] = {}
         self._known: dict[State, Message] = {(e, NONE): m for e, m in self._stored.items()}

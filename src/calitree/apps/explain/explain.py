@@ -53,133 +53,83 @@ its answer the measure without each group. How combinations are found is told in
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from calitree.apps.explain.beam import Search
-from calitree.apps.explain.candidates import column_text
-from calitree.apps.explain.explanation import Explanation, shown
-from calitree.apps.explain.gap import Asked, Gap, Side, fixed_columns
-from calitree.apps.explain.removals import Inquiry
-from calitree.errors import QueryError
-from calitree.progress import Progress, progress_bar
+from calitree.apps.explain.options import Options
+from calitree.progress import Progress
 from calitree.query.binder import MeasureLike
+from calitree.wide_table import WideTable, application
 
 if TYPE_CHECKING:
-    from calitree.wide_table import WideTable
+    from calitree.apps.explain.explanation import Explanation
 
 
-@dataclass(frozen=True)
-class Options:
-    """What is looked at, and what is worth telling."""
-
-    attributes: Sequence[str] | None
-    depth: int
-    limit: int
-    min_support: float
-    max_values: int
-    parsimony: float
-    progress: Progress | bool | None
-
-    def __post_init__(self) -> None:
-        if self.depth not in (1, 2, 3):
-            raise QueryError(f"depth is 1, 2 or 3 columns; got {self.depth!r}.")
-        if not 0 < self.min_support < 1:
-            raise QueryError(
-                f"min_support is a part of the rows, like 0.01; got {self.min_support}."
-            )
-        if not 0 <= self.parsimony < 1:
-            raise QueryError(f"parsimony is at least 0 and less than 1; got {self.parsimony}.")
-        if self.limit < 1:
-            raise QueryError(f"limit is the number of explanations wanted; got {self.limit}.")
-
-
+@application
 def why(
     wide: WideTable,
     measure: MeasureLike,
     where: str,
-    expected: float | None,
-    options: Options,
+    *,
+    expected: float | None = None,
+    attributes: Sequence[str] | None = None,
+    depth: int = 2,
+    limit: int = 20,
+    min_support: float = 0.005,
+    max_values: int = 1_000,
+    parsimony: float = 0.5,
+    progress: Progress | bool | None = None,
 ) -> Explanation:
-    """What makes a measure what it is where a condition holds. See `WideTable.why`."""
-    if not isinstance(where, str):
-        raise QueryError(f"where= is a condition that tells which rows are odd; got {where!r}.")
-    asked = Asked.of(wide, measure)
-    side = Side(wide, where, asked, f"where {where}")
-    side.check()
-    other = side.rest
-    if expected is not None:
-        gap = _expected(side, other, expected)
-    elif not other.rows:
-        raise QueryError(
-            f"{where} holds for every row, so there is nothing to compare them with. "
-            "Say what you would have expected with expected=."
-        )
-    else:
-        gap = _others(side, other)
-    return _explained(side, other, gap, options, is_change=False)
+    """Which rows make a measure what it is where a condition holds, compared with the other rows
+    or with what was `expected`.
+
+    Each candidate (a value of a column of any relation, or values of up to `depth` columns, at
+    most 3) is judged by intervention: what the measure would be without its rows. The result is a
+    table of the `limit` best; `calitree.apps.explain.explain` tells what its columns mean. `attributes`
+    are the columns to look at, without it all that have at most `max_values` values; candidates
+    with less than `min_support` of the rows are not looked at. The larger `parsimony` is, the
+    more a small candidate is preferred to one that closes more of the gap.
+
+    >>> from calitree import JoinGraph
+    >>> g = JoinGraph(engine="reference")
+    >>> g.add_relation("sales", {"store": [1, 1, 1, 2, 2, 2], "price": [9, 9, 99, 9, 9, 9],
+    ...     "channel": ["shop", "app", "web", "shop", "app", "web"]})
+    >>> g.add_relation("stores", {"store": [1, 2], "city": ["Quito", "Loja"]})
+    >>> g.add_join("sales", "stores", on="store")
+    >>> wide = g.calibrate({"mean": "avg(price)"})
+    >>> wide.why("mean", where="city = 'Quito'").sentence   # doctest: +NORMALIZE_WHITESPACE
+    "Without sales.channel = 'web' (33 % of the rows), mean where city = 'Quito' would be 9
+    instead of 39: 100 % of the gap to the other rows (9)."
+    """
+    from calitree.apps.explain.sides import explained_by_rest
+
+    options = Options(attributes, depth, limit, min_support, max_values, parsimony, progress)
+    return explained_by_rest(wide, measure, where, expected, options)
 
 
+@application
 def explain_change(
     wide: WideTable,
     measure: MeasureLike,
     a: str | int,
     b: str | int,
-    options: Options,
+    *,
+    attributes: Sequence[str] | None = None,
+    depth: int = 2,
+    limit: int = 20,
+    min_support: float = 0.005,
+    max_values: int = 1_000,
+    parsimony: float = 0.5,
+    progress: Progress | bool | None = None,
 ) -> Explanation:
-    """What makes a measure change from a to b. See `WideTable.explain_change`."""
-    asked = Asked.of(wide, measure)
-    before, after = (_side_of(wide, each, asked) for each in (a, b))
-    before.check()
-    after.check()
-    return _explained(after, before, Gap(1.0, 0.0, before.phrase), options, is_change=True)
+    """Which rows make the difference of a measure from `a` to `b`, two conditions or two versions:
+    without them it would be smaller, or gone. Conditions may overlap; rows in both are on both
+    sides. The options are those of `why`.
 
+        print(wide.explain_change("revenue", a="month = 1", b="month = 2"))
+        print(wide.explain_change("revenue", a=wide.version - 1, b=wide.version))
+    """
+    from calitree.apps.explain.sides import explained_change
 
-def _explained(side: Side, other: Side, gap: Gap, options: Options, is_change: bool) -> Explanation:
-    asked = Inquiry(side, other, gap, options.min_support, options.parsimony)
-    if not asked.total:
-        raise QueryError(
-            f"{side.measure.name} is {shown(side.value)} {side.phrase}, the same as {gap.phrase}: "
-            "there is nothing to explain."
-        )
-    with progress_bar(options.progress) as listener:
-        search = Search(asked, listener, options.max_values)
-        found = search.run(options.attributes, options.depth, options.limit)
-        listener.end(search.questions)
-    return Explanation(asked, found, is_change, search.questions)
-
-
-def _side_of(wide: WideTable, given: str | int, asked: Asked) -> Side:
-    """The rows of a condition, or of a version."""
-    if isinstance(given, str):
-        return Side(wide, given, asked, f"where {given}")
-    if isinstance(given, int) and not isinstance(given, bool):
-        return Side(wide.at(given), None, asked, f"at version {given}")
-    raise QueryError(f"a= and b= are conditions, or numbers of versions; got {given!r}.")
-
-
-def _expected(side: Side, other: Side, expected: float) -> Gap:
-    if isinstance(expected, bool) or not isinstance(expected, int | float):
-        raise QueryError(f"expected= is a number; got {expected!r}.")
-    if not math.isfinite(expected):
-        raise QueryError(f"expected= is a number; got {expected}.")
-    phrase = f"the {shown(expected)} expected"
-    if side.additive and other.value:
-        return Gap(expected / float(other.value), 0.0, phrase)
-    return Gap(0.0, float(expected), phrase)
-
-
-def _others(side: Side, other: Side) -> Gap:
-    """Compared with the other rows: their measure, made comparable if it is a sum."""
-    value = float(other.check())
-    if not side.additive:
-        return Gap(1.0, 0.0, f"the other rows ({shown(value)})")
-    columns = fixed_columns(side.query)
-    if columns:
-        attributes = side.wide.schema.attributes
-        groups = len(other.ask([column_text(*attributes[name].columns[0]) for name in columns]))
-        return Gap(1 / groups, 0.0, f"the mean of the {groups} others ({shown(value / groups)})")
-    scale = side.rows / other.rows
-    return Gap(scale, 0.0, f"as many of the other rows ({shown(scale * value)})")
+    options = Options(attributes, depth, limit, min_support, max_values, parsimony, progress)
+    return explained_change(wide, measure, a, b, options)

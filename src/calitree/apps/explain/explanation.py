@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from calitree.apps.explain.gap import Number
 from calitree.apps.explain.removals import Inquiry, Removals
 from calitree.errors import QueryError
-from calitree.results.result import Tabular, text_of
+from calitree.results.tabular import Tabular, text_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -29,14 +29,14 @@ Number = int | float | Decimal
 
 
 @dataclass(frozen=True)
-class Asked:
+class NamedMeasure:
     """A measure under the name it is spoken of by."""
 
     name: str
     given: MeasureLike
 
     @classmethod
-    def of(cls, wide: WideTable, measure: MeasureLike) -> Asked:
+    def of(cls, wide: WideTable, measure: MeasureLike) -> NamedMeasure:
         """One of the tree's by its name, or a new one."""
         if not isinstance(measure, str):
             return cls(getattr(measure, "text", "the measure"), measure)
@@ -56,7 +56,7 @@ class Side:
 
     wide: WideTable
     where: str | None
-    measure: Asked
+    measure: NamedMeasure
     phrase: str
     """Which rows, in a sentence."""
     parts: tuple[str, ...] = ()

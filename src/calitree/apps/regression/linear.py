@@ -11,16 +11,17 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from calitree.apps.regression.factors import choice, complete_rows, weighted_mean
+from calitree.apps.regression.frames import predictions, r2_of, table_of
 from calitree.apps.regression.gram import Gram
 from calitree.apps.regression.least_squares import Solution, solve
 from calitree.apps.regression.moments import factors_of, gram_of
 from calitree.errors import QueryError, did_you_mean
 from calitree.progress import Progress
 from calitree.results.result import Result
+from calitree.wide_table import WideTable, application
 
 if TYPE_CHECKING:
     from calitree.apps.regression.gram import Array
-    from calitree.wide_table import WideTable
 
 
 class _LinearModel:
@@ -155,9 +156,6 @@ class _LinearModel:
         fitted has no effect, as if all of its columns were 0. Over a wide table rows where a feature is
         NULL are left out.
         """
-        from calitree.apps.regression.frames import predictions, table_of
-        from calitree.wide_table import WideTable
-
         solution = self._fit
         if isinstance(rows, WideTable):
             return self._predicted(rows, group_by, where)
@@ -187,9 +185,6 @@ class _LinearModel:
         """R² over the rows of a wide table, or of a frame that has the target too. Rows where the target
         or a feature is NULL are left out.
         """
-        from calitree.apps.regression.frames import r2_of, table_of
-        from calitree.wide_table import WideTable
-
         solution = self._fit
         if isinstance(rows, WideTable):
             chosen = list(solution.effects)
@@ -290,3 +285,34 @@ class Ridge(_LinearModel):
         if not (isinstance(self.alpha, int | float) and 0 <= self.alpha < math.inf):
             raise QueryError(f"alpha is a number that is not negative; got {self.alpha!r}.")
         return float(self.alpha)
+
+
+@application
+def linear_regression(
+    wide: WideTable,
+    target: str,
+    features: Sequence[str],
+    *,
+    alpha: float = 0.0,
+    where: str | None = None,
+    categorical: Collection[str] | None = None,
+    drop: str | None = None,
+    fit_intercept: bool = True,
+    standardise: bool = False,
+) -> LinearRegression | Ridge:
+    """Fit a linear model over the rows of the join, which is never built. With `alpha` it is a
+    ridge regression. Rows where the target or a feature is NULL are left out, and text is taken as
+    levels. See `calitree.ml.LinearRegression` for what it tells, and for the options.
+
+        model = wide.linear_regression("sales.price", ["items.weight", "stores.city"])
+        model.coefficients_, model.r2_
+        model.predict(wide, group_by=["stores.city"])
+    """
+    options: dict[str, Any] = {
+        "categorical": categorical,
+        "drop": drop,
+        "fit_intercept": fit_intercept,
+        "standardise": standardise,
+    }
+    model = Ridge(alpha, **options) if alpha else LinearRegression(**options)
+    return model.fit(wide, target=target, features=features, where=where)

@@ -19,7 +19,7 @@ from calitree.calibration.planning.plan import Plan
 from calitree.errors import QueryError
 from calitree.progress import Listener, Progress, progress_bar
 from calitree.query.aggregates import Measure
-from calitree.query.binder import Asked
+from calitree.query.binder import Question
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,7 +95,7 @@ def questions_of(
     categorical: Collection[str] = (),
     where: str | None = None,
     centres: Mapping[str, float],
-) -> list[Asked]:
+) -> list[Question]:
     """What `grams_of` would ask, or without `by` `gram_of`. Calibrated as pivots, they leave little to
     compute for whoever adds a feature to these.
     """
@@ -107,7 +107,7 @@ def questions_of(
     asked = [(own, {**sums, **_squares(numbers)})]
     asked += [((*own, name), sums) for name in names]
     asked += [((*own, *pair), {"rows": ROWS}) for pair in combinations(names, 2)]
-    return [Asked(group_by, asking.where, measures) for group_by, measures in asked]
+    return [Question(group_by, asking.where, measures) for group_by, measures in asked]
 
 
 def _sums(numbers: Sequence[Number]) -> dict[str, Measure]:

@@ -1,1 +1,5 @@
 """Tables that improve a model."""
+
+from calitree.apps.search.leaderboard import Score, Scored, Search
+
+__all__ = ["Score", "Scored", "Search"]

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from calitree.apps.regression.linear import LinearRegression, Ridge
 from calitree.apps.search.tables import Candidate
-from calitree.jointree.augment import augmented
-from calitree.results.result import Tabular, html_of, text_of
+from calitree.results.tabular import Tabular, html_of, text_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -107,7 +106,7 @@ class Search(Tabular):
         """The wide table with the selected tables."""
         found = self._task.wide
         for each in self._chosen:
-            found = augmented(found, each.table)
+            found = found.augment(each.table)
         return found
 
     @cached_property

@@ -26,16 +26,13 @@ from calitree.apps.regression.moments import centres_of, factors_of, grams_of, q
 from calitree.apps.search.folds import Folded, folded
 from calitree.apps.search.leaderboard import Model, Score, Scored, Search, Task
 from calitree.apps.search.tables import Candidate, candidate, keys_of, named
-from calitree.calibration.multi_pivot import add_pivots
 from calitree.errors import CalitreeError, QueryError, did_you_mean
-from calitree.jointree.augment import augmented
+from calitree.jointree.joins import On
 from calitree.progress import Listener, Progress, progress_bar
+from calitree.wide_table import WideTable, application
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from calitree.join_graph import On
-    from calitree.wide_table import WideTable
 
 SUSPICIOUS = 0.99
 """A feature this strongly correlated with the target, or its mean by key, probably was made of it."""
@@ -43,6 +40,7 @@ MANY = 20
 """So many keys that chance does not make a column follow the means."""
 
 
+@application
 def search(
     wide: WideTable,
     candidates: Any,
@@ -60,7 +58,42 @@ def search(
     seed: int = 0,
     progress: Progress | bool | None = None,
 ) -> Search:
-    """See `WideTable.search`."""
+    """Which tables improve a linear model of `target`, and by how much: a leaderboard, the best
+    first. No table is joined for it, and the large ones are read once, however many are tried.
+
+    `candidates` are tables by name, a list of tables or paths, a pattern, or a folder whose files and
+    folders are tables; instead of a table there may be a pair of it and what it joins `on` (see
+    `augment`; without it, columns of the same names). Its features are its columns that are
+    numbers, truth values, text of at most `max_levels` values, or named in the model's
+    `categorical`. One that cannot be tried is at the end, with the reason.
+
+    Scores are means of R² over folds that were held out. The values of the column `fold` are dealt
+    out in `cv` folds (each is one if they are at most 20); without it, those of the widest key of
+    the target's relation. The rows of a join without a partner, or with a NULL in a feature, are
+    left out, so each score has its own baseline, on the same rows. The gain is the difference, times
+    the part of the rows that is left. Warnings tell of those that drop out, of rows that are
+    multiplied, and of features that tell the target too well (`leaks`).
+
+    Up to `select` tables are chosen one after the other, each beside those before it, while one
+    has a gain of `min_gain`. `selected`, `wide` and `model` are these, the wide table that has
+    them, and the model fitted to it.
+
+    >>> from calitree import JoinGraph
+    >>> g = JoinGraph(engine="reference")
+    >>> g.add_relation("sales", {"store": [1, 1, 2, 2, 3, 3], "half": [0, 1, 0, 1, 0, 1],
+    ...     "units": [3, 4, 6, 7, 3, 2]})
+    >>> g.add_relation("stores", {"store": [1, 2, 3], "city": ["Quito", "Loja", "Quito"]})
+    >>> g.add_join("sales", "stores", on="store")
+    >>> lake = {"size": {"store": [1, 2, 3], "area": [40, 70, 31]},
+    ...     "rent": {"store": [1, 2, 3], "rent": [7, 7, 8]}}
+    >>> found = g.calibrate().search(lake, target="units", fold="half")
+    >>> [(each.name, round(each.score.mean, 2)) for each in found.board]
+    [('size', 0.77), ('rent', 0.08)]
+    >>> found.selected
+    ['size']
+    >>> list(found.model.coefficients_)
+    ['size.area']
+    """
     model = LinearRegression() if model is None else model
     if not isinstance(model, LinearRegression | Ridge):
         raise QueryError(
@@ -170,18 +203,19 @@ class _Round:
                 wide = wide.keyed([_column(wide, attribute) for attribute in sorted(each)])
         asked: dict[str, Any] = {"by": fold, "centres": centres, **options}
         if keys:
-            add_pivots(wide, questions_of(wide, task.target, features, **asked), progress=False)
+            questions = questions_of(wide, task.target, features, **asked)
+            wide.branch.add_pivots(questions, progress=False)
         base = _cross_validated(task.model, grams_of(wide, task.target, features, **asked))
         return cls(task, wide, fold, features, centres, base)
 
     def then(self, chosen: Candidate, keys: Sequence[frozenset[str]]) -> _Round:
         """The round after a table was chosen. Centres stay, and with them messages."""
-        wide, features = augmented(self.wide, chosen.table), (*self.features, *chosen.features)
+        wide, features = self.wide.augment(chosen.table), (*self.features, *chosen.features)
         return self.begun(self.task, wide, self.fold, features, keys, self.centres)
 
     def score(self, one: Candidate) -> Scored:
         """The model with the features of one more table."""
-        task, wide = self.task, augmented(self.wide, one.table)
+        task, wide = self.task, self.wide.augment(one.table)
         features = (*self.features, *one.features)
         asked = {"by": self.fold, "centres": self.centres, **_options(task, features)}
         try:

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calitree.errors import CalitreeError, QueryError
-from calitree.jointree.augment import Joinable, augmented, joinable
+from calitree.jointree.augment import Joinable
 from calitree.storage.listing import ending, files_of, looks_like_a_path
 from calitree.types import Kind
 
 if TYPE_CHECKING:
-    from calitree.join_graph import On
+    from calitree.jointree.joins import On
     from calitree.wide_table import WideTable
 
 
@@ -118,10 +118,10 @@ def candidate(
     """A table that is loaded and joins; or why it cannot be a candidate."""
     table, own = given if _is_pair(given) else (given, on)
     try:
-        found = joinable(wide, table, own, name)
+        found = wide.joinable(table, own, name)
     except CalitreeError as error:
         return str(error)
-    alone, features, unfit = augmented(wide, found), [], []
+    alone, features, unfit = wide.augment(found), [], []
     for column in found.columns:
         kind = found.relation.columns[column.partition(".")[2]]
         if kind.is_number or kind is Kind.BOOLEAN or column in categorical:

@@ -15,14 +15,13 @@ from sqlglot import exp
 from calitree.apps.verify.plain import Plain, attributes_of, plain_of, query_sql, wide_sql
 from calitree.engines.api.signed import settled
 from calitree.jointree.schema import Schema
-from calitree.query.binder import Query
+from calitree.query.binder import Query, Question
 from calitree.results.result import Result
 from calitree.types import Kind
+from calitree.wide_table import WideTable, application
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from calitree.wide_table import WideTable
 
 LARGE = 100_000
 
@@ -65,8 +64,10 @@ class Verification:
         return "\n".join([head, *map(str, self.checks)])
 
 
-def verify(wide: WideTable, queries: Sequence[Mapping[str, object]] | None) -> Verification:
-    """Ask both ways and compare."""
+@application
+def verify(wide: WideTable, queries: Sequence[Mapping[str, object]] | None = None) -> Verification:
+    """Ask these queries (or a set made for this tree) also on the join really built, and compare."""
+    wide = wide.at(wide.version)
     schema = wide.schema.having(
         {
             name: replace(each, table=settled(wide.engine, each.table))
@@ -75,7 +76,7 @@ def verify(wide: WideTable, queries: Sequence[Mapping[str, object]] | None) -> V
     )
     plain = plain_of(wide.engine, (each.table for each in schema.relations.values()))
     asked = [dict(each) for each in (queries if queries is not None else default_queries(wide))]
-    resolved = [wide._query(**_arguments(each)) for each in asked]
+    resolved = [wide.snapshot.bind(Question(**each)).query for each in asked]
     by_join: dict[frozenset[str], list[int]] = {}
     for i, query in enumerate(resolved):
         by_join.setdefault(query.relations, []).append(i)
@@ -93,18 +94,13 @@ def verify(wide: WideTable, queries: Sequence[Mapping[str, object]] | None) -> V
 
 def _check(wide: WideTable, plain: Plain, asked: Mapping[str, Any], query: Query) -> Check:
     started = time.perf_counter()
-    result = wide.query(**_arguments(asked))
+    result = wide.query(**asked)
     ours = result.arrow()
     middle = time.perf_counter()
     theirs = plain.ask(query_sql(query, plain.dialect))
     ended = time.perf_counter()
     difference = compare(ours, theirs, len(query.group_by))
     return Check(asked, result, middle - started, ended - middle, difference)
-
-
-def _arguments(asked: Mapping[str, Any]) -> dict[str, Any]:
-    given = {"group_by": (), "where": None, "measures": None, "relations": None}
-    return {**given, **asked}
 
 
 def compare(ours: pa.Table, theirs: pa.Table, keys: int, tolerance: float = 1e-9) -> str:
@@ -163,7 +159,7 @@ def default_queries(wide: WideTable) -> list[dict[str, Any]]:
         if value is not None and column != other:
             asked.append({"group_by": [other], "where": f"{_quoted(column)} = {value}"})
             asked.append({"where": f"{_quoted(column)} is null or {_quoted(column)} <> {value}"})
-    used = set().union(*(measure.relations for _, measure in wide._now.pivot.query.measures))
+    used = set().union(*(measure.relations for _, measure in wide.snapshot.pivot.query.measures))
     for name in schema.relations:
         rest = [other for other in schema.relations if other != name]
         if name not in used and rest and len(schema.components(rest)) == 1:

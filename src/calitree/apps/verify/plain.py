@@ -16,6 +16,7 @@ from calitree.engines.api.protocol import Engine, SparkBacked, on_spark
 from calitree.errors import EngineError
 from calitree.jointree.schema import Schema
 from calitree.query.binder import Query
+from calitree.sql.spark import to_spark
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -120,8 +121,6 @@ def query_sql(query: Query, dialect: str) -> str:
 
     def text(node: exp.Expr) -> str:
         if dialect == "spark":
-            from calitree.engines.spark.sql import to_spark
-
             return to_spark(node)
         return node.sql(dialect)
 

@@ -7,11 +7,15 @@ tells.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from math import prod
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from math import inf, prod
 
 from calitree.calibration.message import Message
 from calitree.calibration.planning.placement import Placement
+from calitree.calibration.planning.staleness import AtHand
+from calitree.calibration.state import TreeState
+from calitree.engines.api.contraction import Table
 from calitree.jointree.hypertree import Edge
 from calitree.jointree.schema import Schema
 
@@ -23,8 +27,8 @@ cannot.
 
 class Cost:
     """Estimates for one placement. `stored` tells which messages are at hand, `keeps` whether new
-    ones are kept, `refreshing` what those that are stale still cost, `values` how many combinations
-    of values some attributes have.
+    ones are kept, `refreshing` what those that are stale still cost, `cardinalities` how many
+    combinations of values some attributes have.
     """
 
     def __init__(
@@ -34,14 +38,14 @@ class Cost:
         stored: Mapping[Edge, Message],
         keeps: bool = True,
         refreshing: Mapping[Edge, float] | None = None,
-        values: Mapping[frozenset[str], int] | None = None,
+        cardinalities: Mapping[frozenset[str], int] | None = None,
     ) -> None:
         self.absorbing = ABSORBING if keeps else 1.0
         self.schema = schema
         self.placement = placement
         self.tree = placement.tree
         self.stored = stored
-        self.values = values or {}
+        self.cardinalities = cardinalities or {}
         self._distinct: dict[str, float] = {}
         self._fanout: dict[Edge, float] = {}
         self._rows: dict[Edge, float] = {}
@@ -54,7 +58,7 @@ class Cost:
                 for relation in self.schema.attributes[attribute].relations
                 if relation in self.placement.query.relations
             ]
-            known = self.values.get(frozenset((attribute,)))
+            known = self.cardinalities.get(frozenset((attribute,)))
             self._distinct[attribute] = max(1, min(rows, default=1) if known is None else known)
         return self._distinct[attribute]
 
@@ -90,7 +94,7 @@ class Cost:
         if edge not in self._fanout:
             if self.placement.carried(source, target):
                 separator = self.tree.separator(source, target)
-                keys = self.values.get(separator) or prod(map(self.distinct, separator))
+                keys = self.cardinalities.get(separator) or prod(map(self.distinct, separator))
                 self._fanout[edge] = max(1.0, self.rows(source, target) / keys)
             else:
                 self._fanout[edge] = 1.0
@@ -125,3 +129,47 @@ class Cost:
         """
         sent = sum(self.message(w, root) for w in self.tree.neighbours(root))
         return self.absorbing * self.contraction(root, None) + sent
+
+
+def choose_root(state: TreeState, schema: Schema, placement: Placement, at_hand: AtHand) -> str:
+    """Single-query optimisation (§3.3.1): the cheapest bag."""
+    # What is worth keeping beside a cube is in the cube.
+    keeps = not state.cube_pivots and state.store.memory_limit > 0
+    work = {edge: stale.work for edge, stale in at_hand.stale.items()}
+    return cheapest_root(
+        Cost(schema, placement, at_hand.messages, keeps, work, state.cardinalities)
+    )
+
+
+def cheapest_root(cost: Cost) -> str:
+    """The bag that answers with the least work; at equal work, one that has what is grouped by."""
+    keep = frozenset(cost.placement.query.keep)
+    bags = cost.tree.bags
+    best = (inf, 0, 0)
+    for least, i in sorted((cost.least(bag.name), i) for i, bag in enumerate(bags)):
+        if least > best[0]:
+            break  # nor can those after it be cheaper
+        best = min(best, (cost.answer(bags[i].name), len(keep - bags[i].attributes), i))
+    return bags[best[-1]].name
+
+
+class Unreachable:
+    """Stands for a table that cannot be read: larger than any other, where plans are compared."""
+
+    rows = 1 << 62
+    nbytes = 0
+    exact = True
+
+    def __init__(self, table: Table) -> None:
+        self.kinds, self.null_free = table.kinds, table.null_free
+
+
+def reachable(schema: Schema, missing: Collection[str]) -> Schema:
+    """The schema to plan with, so that the missing relations are needed only where all ways do."""
+    if not missing:
+        return schema
+    relations = {
+        name: replace(each, table=Unreachable(each.table)) if name in missing else each
+        for name, each in schema.relations.items()
+    }
+    return replace(schema, relations=relations)

@@ -197,3 +197,36 @@ class Placement:
             if relation in self.query.relations:
                 own |= self.tree.relations[relation]
         return predicate.attributes <= own
+
+
+def with_bindings(placement: Placement, pivot: Placement) -> Placement:
+    """A σ that the pivot has too stands where the pivot put it, so that its messages are found."""
+    for predicate, bag in pivot.bound.items():
+        if predicate in placement.query.where and placement.can_bind(predicate, bag):
+            placement = placement.binding(predicate, bag)
+    return placement
+
+
+def push_down(placement: Placement, root: str, missing: frozenset[Edge]) -> Placement:
+    """Move each free σ as far from the root as edges that are computed anyway allow: no reuse is
+    lost.
+    """
+    for predicate, options in placement.candidates.items():
+        if predicate in placement.bound or not options:
+            continue
+        here = placement.tree.nearest(options, root)
+        moved = False
+        while True:
+            below = [
+                child
+                for child in placement.tree.neighbours(here)
+                if (child, here) in missing
+                and child in options
+                and placement.can_bind(predicate, child)
+            ]
+            if not below:
+                break
+            here, moved = below[0], True
+        if moved:
+            placement = placement.binding(predicate, here)
+    return placement

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from calitree.calibration.message import Message
 from calitree.calibration.planning.placement import Placement
+from calitree.calibration.state import TreeState
 from calitree.calibration.store import Store
 from calitree.calibration.versions import Changes
 from calitree.jointree.hypertree import Edge
@@ -30,6 +31,40 @@ class Stale:
     since: Mapping[str, int]
     work: float
     """About what it costs to refresh, in rows."""
+
+
+@dataclass(frozen=True)
+class AtHand:
+    """The messages that a placement finds: those `stored`, and the `stale` ones, which would have to be
+    refreshed.
+    """
+
+    stored: Mapping[Edge, Message]
+    stale: Mapping[Edge, Stale]
+
+    @property
+    def messages(self) -> dict[Edge, Message]:
+        return {**self.stored, **{edge: each.message for edge, each in self.stale.items()}}
+
+
+def find_messages(state: TreeState, schema: Schema, placement: Placement) -> AtHand:
+    """The messages in the store, and those that were right at earlier versions."""
+    store, changes = state.store, state.changes
+    stored = stored_edges(placement, store)
+    updated = store.has_versions or any(placement.versions.values())
+    if changes is None or not updated or len(stored) == len(placement.keys):
+        return AtHand(stored, {})
+    return AtHand(stored, stale_edges(schema, placement, store, stored, changes))
+
+
+def stored_edges(placement: Placement, store: Store) -> dict[Edge, Message]:
+    """Every directed edge whose message is at hand."""
+    found = {}
+    for edge, key in placement.keys.items():
+        message = store.find(key, placement.columns[edge])
+        if message is not None:
+            found[edge] = message
+    return found
 
 
 def stale_edges(

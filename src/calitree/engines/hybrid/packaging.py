@@ -2,7 +2,7 @@
 
     ship(session)    # before the first task; once a session, nothing where Spark is in this process
 
-What goes is one archive of calitree's Python files. `shipped` is what an executor does with it.
+What goes is one archive of calitree's Python files. `bootstrap` is what an executor does with it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def archive() -> Path:
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     path = directory / f"calitree-{digest(sources)}.zip"
     with ZipFile(path, "w", ZIP_DEFLATED) as file:
-        file.writestr(ZipInfo("calitree/__init__.py"), sources["engines/shipped.py"])
+        file.writestr(ZipInfo("calitree/__init__.py"), sources["engines/hybrid/bootstrap.py"])
         for name, content in sorted(sources.items()):
             file.writestr(ZipInfo(f"{INSIDE}calitree/{name}"), content, ZIP_DEFLATED)
     return path

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from calitree.cache import Lately
+from calitree.cache import LRUCache
 from calitree.engines.api.contraction import Contraction, Input, Output
 from calitree.engines.local import LocalEngine
 from calitree.engines.local.encoding.buckets import buckets_of
@@ -131,7 +131,7 @@ class Work:
         }
 
 
-_prepared = Lately[tuple[LocalEngine, dict[int, Input]]](1)
+_prepared = LRUCache[tuple[LocalEngine, dict[int, Input]]](1)
 
 
 @dataclass(frozen=True)

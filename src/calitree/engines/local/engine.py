@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
-from calitree.cache import Lately
+from calitree.cache import LRUCache
 from calitree.engines.api.contraction import Contraction, Input, Output, Table
 from calitree.engines.api.protocol import Watch
 from calitree.engines.local.delta.changes import add, apart
@@ -59,8 +59,8 @@ class LocalEngine:
         self.book = Codebook(self.threads)
         self._stars: WeakKeyDictionary[Contraction, list[Star]] = WeakKeyDictionary()
         self._shares: WeakKeyDictionary[Contraction, list[Shares] | None] = WeakKeyDictionary()
-        self._joins = Lately[GenericJoin](JOINS_KEPT)
-        self._joined = Lately[Joined](JOINS_KEPT)
+        self._joins = LRUCache[GenericJoin](JOINS_KEPT)
+        self._joined = LRUCache[Joined](JOINS_KEPT)
 
     def load(self, name: str, source: Any) -> Relation:
         from calitree.storage.files import is_parquet

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from calitree.engines.reference.rowcasts import CONVERSIONS, EXACT, double, moment, naive, zoned
 from calitree.errors import ExpressionError
 from calitree.sql.analyzer import CASTS, SPACES
 from calitree.sql.nodes import kind_of
+from calitree.sql.scalar_casts import CONVERSIONS, EXACT, double, moment, naive, zoned
 from calitree.types import Kind
 
 Row = Mapping[str, Any]

@@ -35,13 +35,13 @@ from calitree.engines.spark.jobs import Jobs, Value, explained
 from calitree.engines.spark.numbers import Field
 from calitree.engines.spark.query import Query, write_query
 from calitree.engines.spark.read import read, relation_of, relation_of_arrow
-from calitree.engines.spark.sql import to_spark
 from calitree.engines.spark.sums import add
 from calitree.engines.spark.table import SparkTable, as_original, decoded, quoted
 from calitree.engines.spark.watch import is_remote
 from calitree.engines.spark.zone import UTC
 from calitree.errors import EngineError
 from calitree.sql.parser import Expression
+from calitree.sql.spark import to_spark
 from calitree.storage.table_format import Origin, SavedMessage, SavedRelation
 
 if TYPE_CHECKING:

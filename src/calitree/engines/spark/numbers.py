@@ -6,7 +6,7 @@ step carries a bound on what it can reach. If no step can leave BIGINT, BIGINT i
 which is three times slower; beyond that only doubles are left, and the result is no longer exact.
 Nothing can overflow then, whatever the session's ANSI mode.
 
-What is not arithmetic is written by `calitree.engines.spark.sql`.
+What is not arithmetic is written by `calitree.sql.spark`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from calitree.engines.spark.sql import to_spark
 from calitree.engines.spark.zone import as_in_utc
 from calitree.sql.analyzer import CASTS
 from calitree.sql.nodes import kind_of, marked
+from calitree.sql.spark import to_spark
 from calitree.types import Kind
 
 BIGINT, DECIMAL, DOUBLE = "BIGINT", "DECIMAL(38,0)", "DOUBLE"

@@ -12,11 +12,11 @@ from datetime import timedelta
 
 from sqlglot import exp
 
-from calitree.engines.reference.rowcasts import to_timestamp
-from calitree.engines.spark.sql import to_spark
 from calitree.errors import EngineError
 from calitree.sql.analyzer import CASTS
 from calitree.sql.nodes import kind_of, marked
+from calitree.sql.scalar_casts import to_timestamp
+from calitree.sql.spark import to_spark
 from calitree.types import Kind
 
 UTC = frozenset({"UTC", "Etc/UTC", "Z", "GMT", "Etc/GMT", "+00:00", "Universal", "Zulu"})

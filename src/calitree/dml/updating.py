@@ -9,34 +9,44 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from calitree.calibration.snapshot import Snapshot
 from calitree.calibration.versions import Change, Rows, Updated, count, is_arrow, new_version
+from calitree.dml.rows import Columns, GivenRows
 from calitree.engines.api.contraction import Contraction, Input, Output, Table
-from calitree.engines.api.protocol import Engine, on_spark, updatable
+from calitree.engines.api.protocol import Engine, updatable
 from calitree.engines.api.signed import Linear, Signed
-from calitree.errors import UpdateError, did_you_mean
+from calitree.errors import UpdateError
 from calitree.jointree.schema import Relation, Schema, find_name
 from calitree.sql.analyzer import Resolved
 from calitree.sql.parser import Expression, parse, parse_predicate
-from calitree.storage.frames import arrow_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Columns = str | Sequence[str]
 SHOWN = 3
 
 
 class Updating:
     """One relation at one version, about to change."""
 
+    @classmethod
+    def of(cls, snapshot: Snapshot, relation: str) -> Updating:
+        """A relation by its name."""
+        state, schema = snapshot.state, snapshot.schema
+        found = schema.relation(relation)
+        if found.name not in state.arrow_schemas:
+            first = found.table.plus[0] if isinstance(found.table, Updated) else found.table
+            state.arrow_schemas[found.name] = updatable(state.engine).schema(first)
+        return cls(state.engine, schema, found, state.arrow_schemas[found.name])
+
     def __init__(
         self, engine: Engine, schema: Schema, relation: Relation, types: pa.Schema
     ) -> None:
         self.engine, self.schema = updatable(engine), schema
         self.relation, self.types = relation, types
+        self.given = GivenRows(self.engine, relation, types)
         self.name = relation.name
 
     def change(self, insert: Any, delete: Any, upsert: Any, key: Columns | None) -> Change:
@@ -58,7 +68,7 @@ class Updating:
             came += change.inserted
             went += change.deleted
         if insert is not None:
-            came.append(self.rows(insert))
+            came.append(self.given.read(insert))
         return Change(tuple(filter(count, came)), tuple(filter(count, went)))
 
     def _after(self, change: Change) -> Updating:
@@ -74,7 +84,7 @@ class Updating:
         """Rows that meet a condition, that are given whole, or that have these values."""
         if isinstance(what, str):
             return self._gone(self._meeting(part, what) for part in self._signs())
-        rows = self.rows(what, some_columns=True, here=True)
+        rows = self.given.read(what, some_columns=True, here=True)
         if len(rows.column_names) < len(self.types):
             return self._gone(self.engine.matching(part, rows) for part in self._signs())
         self._check_there(rows)
@@ -108,7 +118,7 @@ class Updating:
             raise UpdateError(
                 f"{table}.{name} is not a column of {self.name}, whose rows this is about."
             )
-        return self.schema.resolve(self.name, self._column(name))
+        return self.schema.resolve(self.name, self.given.column(name))
 
     def _check_there(self, rows: pa.Table) -> None:
         """An error if a row to delete is not there, or not so often."""
@@ -141,7 +151,7 @@ class Updating:
 
     def replacing(self, what: Any, key: Columns | None) -> Change:
         """Rows in place of those that have the same key, or beside them where none has."""
-        rows = self.rows(what, here=True)
+        rows = self.given.read(what, here=True)
         by = self._key(key)
         keys = rows.select(by)
         if len(set(zip(*(column.to_pylist() for column in keys.columns), strict=True))) < len(rows):
@@ -156,7 +166,7 @@ class Updating:
             chosen = [given] if isinstance(given, str) else list(given)
             if not chosen:
                 raise UpdateError(f"{self.name}: a key has at least one column.")
-            return [self._column(name) for name in chosen]
+            return [self.given.column(name) for name in chosen]
         unique = [columns for columns in self._joined() if self._is_unique(columns)]
         if len(unique) != 1:
             listed = " and ".join(", ".join(columns) for columns in unique)
@@ -192,7 +202,7 @@ class Updating:
 
         from calitree.sql.evaluator import evaluate
 
-        formulas = {self._column(name): self._parsed(text) for name, text in values.items()}
+        formulas = {self.given.column(name): self._parsed(text) for name, text in values.items()}
         here = self.schema.columns_of[self.name]
         parts = (p if where is None else self._meeting(p, where) for p in self._signs())
         gone = self._gone(parts)
@@ -232,92 +242,6 @@ class Updating:
         if isinstance(what, Mapping) and all(isinstance(each, str) for each in what.values()):
             return self.setting(what, condition)
         return self.replacing(what, None)
-
-    # -- rows ------------------------------------------------------------------------------------
-
-    def rows(self, source: Any, some_columns: bool = False, here: bool = False) -> Any:
-        """Rows as they were given, with the columns of the relation and their types; in this process
-        (`here`) where others are looked for by them.
-        """
-        import pyarrow as pa
-
-        if isinstance(source, pa.Table) and (
-            source.schema.equals(self.types) or (some_columns and self._has(source.schema))
-        ):
-            return source
-        if getattr(source, "sparkSession", None) is not None:
-            spark = on_spark(self.engine)
-            if spark is not None:
-                source = spark.fix(source)
-                if not is_arrow(source):
-                    if not here:
-                        return self._checked(source)
-                    source = self.engine.arrow(source)
-        if isinstance(source, str):
-            raise UpdateError(
-                f"{self.name}: rows are an Arrow table, a frame, a list of dictionaries or columns "
-                f"by name; got the text {source!r}. Only rows to delete are told by a condition."
-            )
-        if isinstance(source, Sequence) and not len(source):
-            return self.types.empty_table()
-        given = arrow_table(self.name, source)
-        return self._typed(given, some_columns)
-
-    def _checked(self, table: Table) -> Table:
-        """Rows that stay where they are, so that they must be as those of the relation."""
-        self._typed(self.engine.schema(table).empty_table(), some_columns=False)
-        for name, kind in self.relation.table.kinds.items():
-            given = table.kinds.get(name)
-            if given is not kind:
-                found = "called otherwise" if given is None else given.value
-                raise UpdateError(
-                    f"{self.name}.{name} is {kind.value}, and what is given is {found}. Rename or "
-                    "cast it in the frame."
-                )
-        return table
-
-    def _has(self, columns: pa.Schema) -> bool:
-        """Whether these are some of its columns, not all, and have their types."""
-        given = {field.name: field.type for field in columns}
-        known = self._by_name
-        return 0 < len(given) == len(columns) < len(known) and given.items() <= known.items()
-
-    @cached_property
-    def _by_name(self) -> dict[str, pa.DataType]:
-        return {field.name: field.type for field in self.types}
-
-    def _typed(self, given: pa.Table, some_columns: bool) -> pa.Table:
-        import pyarrow as pa
-
-        places = {self._column(name): name for name in given.column_names}
-        if len(places) < len(given.column_names):
-            raise UpdateError(f"{self.name}: some column is given twice: {given.column_names}.")
-        lacking = [name for name in self.types.names if name not in places]
-        if lacking and not some_columns:
-            raise UpdateError(
-                f"{self.name}: the rows lack {', '.join(lacking)}. Give NULLs if there are no values."
-            )
-        if not places:
-            raise UpdateError(f"{self.name}: the rows to delete have no columns.")
-        fields = [field for field in self.types if field.name in places]
-        arrays = []
-        for field in fields:
-            column = given.column(places[field.name])
-            try:
-                arrays.append(column.cast(field.type))
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-                raise UpdateError(
-                    f"{self.name}.{field.name} is {field.type}, and what is given is {column.type}: "
-                    f"{str(error).rstrip('.')}."
-                ) from None
-        return pa.table(arrays, schema=pa.schema(fields))
-
-    def _column(self, name: str) -> str:
-        found = find_name(name, self.types.names)
-        if found is None:
-            hint = did_you_mean(str(name), self.types.names)
-            raise UpdateError(f"{self.name} has no column {name!r}.{hint}")
-        return found
 
 
 def _comparable(value: Any) -> Any:

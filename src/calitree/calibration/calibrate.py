@@ -10,24 +10,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from math import inf
-from typing import TYPE_CHECKING
 
 from calitree.calibration.compiler import Call, Wiring, together
+from calitree.calibration.maintenance import refresh_messages
 from calitree.calibration.message import Message, MessageKey, column_names
 from calitree.calibration.planning.placement import Placement
 from calitree.calibration.planning.plan import Measured, Plan, Send, Step
-from calitree.calibration.planning.planner import stored_edges
+from calitree.calibration.planning.planner import plan_calibration
+from calitree.calibration.planning.staleness import find_messages, stored_edges
+from calitree.calibration.snapshot import Snapshot
 from calitree.engines.api.protocol import Engine, Watch
-from calitree.errors import QueryError
 from calitree.jointree.hypertree import Edge
 from calitree.jointree.schema import Schema
-from calitree.progress import Progress
+from calitree.progress import Progress, progress_bar
 from calitree.query.annotation import Aggregate
-from calitree.query.binder import Asked
-
-if TYPE_CHECKING:
-    from calitree.wide_table import WideTable
+from calitree.query.binder import Question
 
 Messages = Mapping[MessageKey, Sequence[Message]]
 """Those of one key differ in the columns that they carry."""
@@ -99,62 +96,90 @@ class Calibration:
         return found
 
 
+def refresh(snapshot: Snapshot, progress: Progress | bool | None, is_main: bool) -> Plan:
+    """Pass every message of the pivots that is not there yet, upward and downward (Algorithm 1);
+    those that are stale take what has changed.
+    """
+    store = snapshot.state.store
+    plan, messages = calibrate(snapshot, snapshot.pivots, progress, is_main)
+    for message in (each for alike in messages.values() for each in alike):
+        store.pin(message) if is_main else store.keep(message)
+    return plan
+
+
+def is_calibrated(snapshot: Snapshot) -> bool:
+    """Whether the messages of all pivots are there and up to date, in both directions."""
+    store = snapshot.state.store
+    return all(pivot.edges <= stored_edges(pivot, store).keys() for pivot in snapshot.pivots)
+
+
+def calibrate(
+    snapshot: Snapshot,
+    pivots: Sequence[Placement],
+    progress: Progress | bool | None,
+    is_main: bool = True,
+) -> tuple[Plan, Messages]:
+    """All messages of some pivots, for the caller to keep, and how they were come by."""
+    state, schema = snapshot.state, snapshot.schema
+    known: dict[MessageKey, list[Message]] = {}
+    measured: dict[MessageKey | None, Measured] = {}
+    refreshed: dict[MessageKey, None] = {}
+    for pivot in pivots:
+        at_hand = find_messages(state, schema, pivot)
+        stored = dict(at_hand.stored)
+        if at_hand.stale:
+            run = refresh_messages(snapshot, pivot, at_hand, list(at_hand.stale), is_main)
+            stored |= run.found
+            measured |= run.measured
+            refreshed |= dict.fromkeys(pivot.keys[edge] for edge in at_hand.stale)
+        for message in stored.values():
+            alike = known.setdefault(message.key, [])
+            if message not in alike:
+                alike.append(message)
+    plan = plan_calibration(schema, pivots, known, tuple(refreshed))
+    passing = Calibration(state.engine, schema, pivots, known, plan)
+    total = len(plan.computed)
+    if plan.steps:
+        with progress_bar(progress) as listener:
+            for step in passing.batches():
+                rows, _ = snapshot.rows_at(step.bag)
+                done = len(passing.found)
+                passing.send(step, listener.begin(done, total, step.bag, str(step), rows))
+            listener.end(total)
+    state.cardinalities = _cardinalities(snapshot.pivot, passing.messages)
+    return plan.after({**measured, **passing.measured}), passing.messages
+
+
+def _cardinalities(pivot: Placement, messages: Messages) -> dict[frozenset[str], int]:
+    """How many values each separator has that both sides may meet in, as the pivot's messages tell."""
+    found: dict[frozenset[str], int] = {}
+    for edge in pivot.edges:
+        message = serving(messages, pivot, edge)
+        if message is not None and not pivot.carried(*edge):
+            separator, rows = pivot.tree.separator(*edge), message.table.rows
+            found[separator] = min(rows, found.get(separator, rows))
+    return found
+
+
 def serving(messages: Messages, placement: Placement, edge: Edge) -> Message | None:
     """The one of some messages that a pivot can use along an edge."""
     columns, found = placement.columns[edge], messages.get(placement.keys[edge], ())
     return next((message for message in found if message.carries(columns)), None)
 
 
-def add_pivots(
-    wide: WideTable,
-    pivots: Sequence[Asked],
-    progress: Progress | bool | None = None,
-    room: float = inf,
-) -> list[Asked]:
-    """Calibrate further pivots, to be kept and refreshed with the tree's own from now on: all, or those
-    of them, in this order, whose new messages have `room`.
-    """
-    if not wide._is_main:
-        raise QueryError(
-            "Pivots belong to the tree itself, not to an earlier version or a what-if: add them there. "
-            "Questions to the others find their messages."
-        )
-    core, store = wide._core, wide._core.store
-    with wide._lock:
-        now = wide._now
-        placements = [now.further(each) for each in pivots]
-        wide.calibration, messages = now.calibrate([now.pivot, *placements], progress)
-        for message in _needed(now.pivot, messages):
-            store.pin(message)
-        pinned = set(store.pinned)
-        added = []
-        for asked, placement in zip(pivots, placements, strict=True):
-            new = _needed(placement, messages) - pinned
-            size = sum(message.table.nbytes for message in new)
-            if size <= room:
-                room -= size
-                pinned |= new
-                for message in new:
-                    store.pin(message)
-                added.append(asked)
-        known = {each.key for each in core.further}
-        core.further += tuple(each for each in added if each.key not in known)
-        return added
-
-
-def _needed(placement: Placement, messages: Messages) -> set[Message]:
-    found = (serving(messages, placement, edge) for edge in placement.edges)
+def messages_of(pivot: Placement, messages: Messages) -> set[Message]:
+    """Those of some messages that a pivot has."""
+    found = (serving(messages, pivot, edge) for edge in pivot.edges)
     return {message for message in found if message is not None}
 
 
-def messages_of(wide: WideTable, pivots: Sequence[Asked]) -> list[Message]:
-    """The messages at hand of some further pivots that are not the first one's too."""
-    now, store = wide._now, wide._core.store
-    own = set(now.pivot.keys.values())
+def cube_messages(snapshot: Snapshot, pivots: Sequence[Question]) -> list[Message]:
+    """The messages at hand of some pivots of cubes that are not the first one's too."""
+    own = set(snapshot.pivot.keys.values())
     found: dict[MessageKey, Message] = {}
-    for asked in pivots:
-        placement = now.further(asked)
-        for edge, message in stored_edges(placement, store).items():
+    for question in pivots:
+        placement = snapshot.cube_pivot(question)
+        for edge, message in stored_edges(placement, snapshot.state.store).items():
             if edge in placement.edges and message.key not in own:
                 found[message.key] = message
     return list(found.values())

@@ -1,0 +1,178 @@
+"""A line of versions: the tree's own, or that of a what-if."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from math import inf
+from threading import RLock
+from typing import NamedTuple
+
+from calitree.calibration.calibrate import calibrate, messages_of, refresh
+from calitree.calibration.planning.plan import Plan
+from calitree.calibration.snapshot import Snapshot
+from calitree.calibration.state import TreeState
+from calitree.calibration.versions import Change, Updated, new_version
+from calitree.errors import ConflictError, QueryError, UpdateError
+from calitree.jointree.schema import Relation
+from calitree.progress import Progress
+from calitree.query.binder import Question
+
+KEPT = 100
+"""So many versions can be told; older ones would keep their rows in memory for ever."""
+
+
+class Origin(NamedTuple):
+    """What a what-if supposes something else of."""
+
+    branch: Branch
+    snapshot: Snapshot
+
+
+class Branch:
+    """Snapshots, oldest first, and the one that is asked: `head`. Who reads takes a snapshot, and waits
+    for nobody; who writes holds `lock`.
+    """
+
+    def __init__(self, first: Snapshot, origin: Origin | None = None) -> None:
+        self.head, self.origin = first, origin
+        self.is_past = False
+        """Whether its head is an earlier version, which stays."""
+        self.lock = RLock()
+        self.calibration: Plan | None = None
+        """How the messages were last brought up to date."""
+        self._snapshots = OrderedDict([(first.number, first)])
+        first.pivot  # noqa: B018 - tells what is wrong with the pivot
+
+    @property
+    def state(self) -> TreeState:
+        """What all versions share."""
+        return self.head.state
+
+    @property
+    def is_main(self) -> bool:
+        """Whether it is the tree's own, whose messages stay."""
+        return self.origin is None and not self.is_past
+
+    @property
+    def versions(self) -> range:
+        """The numbers of the versions that are known."""
+        return range(next(iter(self._snapshots)), next(reversed(self._snapshots)) + 1)
+
+    def at(self, version: int) -> Branch:
+        """The branch as it was at a version."""
+        found = self._snapshots.get(version)
+        if found is None:
+            first, last = self.versions[0], self.versions[-1]
+            known = (
+                f"There is only version {last}."
+                if first == last
+                else f"There are {first} to {last}."
+            )
+            raise UpdateError(f"There is no version {version!r} any more, or not yet. {known}")
+        other = Branch(found, self.origin)
+        other.is_past, other.calibration = True, self.calibration
+        other._snapshots = self._snapshots
+        return other
+
+    def fork(self) -> Branch:
+        """One for a what-if, which begins as this one is."""
+        return Branch(self.head, Origin(self, self.head))
+
+    def check_present(self) -> None:
+        """An error if this is an earlier version."""
+        if self.is_past:
+            raise UpdateError(
+                f"This is version {self.head.number} as it was, and stays so. Update the tree it is "
+                "of, or suppose a change with what_if."
+            )
+
+    # -- changing --------------------------------------------------------------------------------
+
+    def update(self, changes: Mapping[str, Change]) -> int:
+        """The next version, by changes of some relations; its number."""
+        changed = {}
+        with self.lock:
+            for name, change in changes.items():
+                if change:
+                    old, version = self.head.schema.relations[name], new_version()
+                    table = Updated(
+                        self.state.engine, name, old.table, old.version, change, version
+                    )
+                    changed[name] = Relation(name, table, version, old.added)
+            return self.advance(changed)
+
+    def advance(self, changed: Mapping[str, Relation]) -> int:
+        """The next version, with these relations in place of what they were; its number."""
+        with self.lock:
+            if changed:
+                self.head = self.head.successor(self.head.number + 1, changed)
+                self._snapshots[self.head.number] = self.head
+                while len(self._snapshots) > KEPT:
+                    self._snapshots.popitem(last=False)
+                if self.state.maintenance == "eager" and self.is_main:
+                    self.refresh(progress=False)
+            return self.head.number
+
+    def commit(self) -> int:
+        """Make a what-if true: the number of the new version of what it was made of."""
+        if self.origin is None:
+            raise UpdateError("Only a what-if can be committed; this is the tree itself.")
+        target, then = self.origin
+        with target.lock:
+            target.check_present()
+            ours = self.head.changed_from(then)
+            theirs = target.head.changed_from(then)
+            both = sorted(ours.keys() & theirs.keys())
+            if both:
+                raise ConflictError(
+                    f"{', '.join(both)} changed since this was supposed (at version {then.number}; "
+                    f"now it is {target.head.number}). Suppose it again on what is now."
+                )
+            number = target.advance(ours)
+            self.origin, self.head = Origin(target, target.head), target.head
+            self._snapshots = OrderedDict([(number, self.head)])
+            return number
+
+    # -- keeping fresh ---------------------------------------------------------------------------
+
+    def refresh(self, progress: Progress | bool | None) -> Plan:
+        """Bring every message of the pivots up to date, and tell how."""
+        self.calibration = refresh(self.head, progress, self.is_main)
+        return self.calibration
+
+    def add_pivots(
+        self,
+        pivots: Sequence[Question],
+        progress: Progress | bool | None = None,
+        room: float = inf,
+    ) -> list[Question]:
+        """Calibrate further pivots, to be kept and refreshed with the tree's own from now on: all, or
+        those of them, in this order, whose new messages have `room`.
+        """
+        if not self.is_main:
+            raise QueryError(
+                "Pivots belong to the tree itself, not to an earlier version or a what-if: add them "
+                "there. Questions to the others find their messages."
+            )
+        with self.lock:
+            snapshot, store = self.head, self.state.store
+            placements = [snapshot.cube_pivot(each) for each in pivots]
+            self.calibration, messages = calibrate(
+                snapshot, [snapshot.pivot, *placements], progress
+            )
+            for message in messages_of(snapshot.pivot, messages):
+                store.pin(message)
+            pinned = set(store.pinned)
+            added = []
+            for question, placement in zip(pivots, placements, strict=True):
+                new = messages_of(placement, messages) - pinned
+                size = sum(message.table.nbytes for message in new)
+                if size <= room:
+                    room -= size
+                    pinned |= new
+                    for message in new:
+                        store.pin(message)
+                    added.append(question)
+            self.state.add_pivots(tuple(added))
+            return added

@@ -1,0 +1,91 @@
+"""What all versions of a tree share: its engine, its shape, its pivot, its messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+from calitree.cache import LRUCache
+from calitree.calibration.planning.placement import Behind
+from calitree.calibration.store import Store
+from calitree.calibration.versions import Changes
+from calitree.engines.api.protocol import Engine
+from calitree.errors import QueryError
+from calitree.jointree.hypertree import Hypertree
+from calitree.jointree.schema import Schema
+from calitree.query.binder import MeasureLike, Question
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Mode = Literal["lazy", "eager", "recompute"]
+MODES: tuple[Mode, ...] = ("lazy", "eager", "recompute")
+
+REMEMBERED = 1_000
+
+
+@dataclass(eq=False)
+class TreeState:
+    """What all versions of a tree share. Messages of all of them are in one store: their keys tell to
+    which versions they belong.
+    """
+
+    engine: Engine
+    tree: Hypertree
+    measures: dict[str, MeasureLike]
+    pivot: Question
+    """What is asked of the tree at rest: its group-by and filter."""
+    store: Store
+    maintenance: Mode = "lazy"
+    centers: dict[tuple[str, str], float] = field(default_factory=dict)
+    missing: frozenset[str] = frozenset()
+    """Relations whose rows turned out not to be where they were."""
+    bound: dict[object, str] | None = None
+    """Where the pivot's filters stand, whatever the version."""
+    streams: dict[str, int] = field(default_factory=dict)
+    """For each stream, the last batch that is in the tree."""
+    cardinalities: dict[frozenset[str], int] = field(default_factory=dict)
+    """How many combinations of values separators had when the tree was last calibrated."""
+    cube_pivots: tuple[Question, ...] = ()
+    """More pivots, those of cubes: their messages are kept and refreshed as the first one's are."""
+    arrow_schemas: dict[str, pa.Schema] = field(default_factory=dict)
+    """The columns of relations that were updated, with their types."""
+
+    def __post_init__(self) -> None:
+        if not self.measures:
+            raise QueryError("Ask for at least one measure.")
+        if self.maintenance not in MODES:
+            raise QueryError(f"maintenance is one of {', '.join(MODES)}; got {self.maintenance!r}.")
+        self.changes = None if self.maintenance == "recompute" else Changes(self.engine)
+        """What has changed between versions; None if messages are computed anew, not refreshed."""
+        self.behind = LRUCache[Behind](REMEMBERED)
+
+    @cached_property
+    def pivot_key(self) -> object:
+        """By which a question is known that asks for the pivot itself."""
+        return self.pivot.key
+
+    def check(self, schema: Schema) -> None:
+        """An error if the tree was made for another graph."""
+        if self.tree.relations != {r: frozenset(c) for r, c in schema.columns_of.items()}:
+            raise QueryError(
+                "The tree was made for another join graph; make it anew with g.hypertree()."
+            )
+
+    def with_tree(self, tree: Hypertree) -> TreeState:
+        """A state of its own for a tree that has a bag more. It begins with all messages of this one."""
+        return replace(
+            self,
+            tree=tree,
+            store=self.store.branch(),
+            centers=dict(self.centers),
+            bound=self.bound and dict(self.bound),
+            streams={},
+            arrow_schemas=dict(self.arrow_schemas),
+        )
+
+    def add_pivots(self, pivots: tuple[Question, ...]) -> None:
+        """Keep and refresh the messages of these pivots too from now on."""
+        known = {each.key for each in self.cube_pivots}
+        self.cube_pivots += tuple(each for each in pivots if each.key not in known)

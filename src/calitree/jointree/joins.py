@@ -1,0 +1,48 @@
+"""Which names, columns and joins a graph can have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from calitree.errors import SchemaError
+from calitree.jointree.schema import Join, Relation
+from calitree.types import Kind
+
+On = str | Sequence[str] | Mapping[str, str]
+"""What relations join on: a column, several, or pairs of them."""
+
+
+def checked_name(name: object, taken: Iterable[str]) -> str:
+    """A name for a relation, if it can be one."""
+    if not isinstance(name, str) or not name:
+        raise SchemaError(f"A relation needs a name, got {name!r}.")
+    if "." in name:
+        raise SchemaError(
+            f"A relation's name has no dot in it: {name!r}; columns are relation.column."
+        )
+    clash = [other for other in taken if other.lower() == name.lower()]
+    if clash:
+        raise SchemaError(
+            f"There is a relation {clash[0]!r} already. To use one table twice, add it under two names."
+        )
+    return name
+
+
+def checked_join(left: Relation, right: Relation, join: Join) -> Join:
+    """A join of two relations, if values of its columns can be equal."""
+    for x, y in join.pairs:
+        a, b = left.columns[x], right.columns[y]
+        if not a.meets(b) or Kind.OTHER in (a, b):
+            raise SchemaError(
+                f"Cannot join {left.name}.{x} ({a.phrase}) with {right.name}.{y} ({b.phrase}). "
+                "Cast one of them in the source first."
+            )
+    return join
+
+
+def joint_kind(kinds: set[Kind]) -> Kind:
+    """The kind of an attribute whose columns have these."""
+    known = kinds - {Kind.NULL}
+    if len(known) <= 1:
+        return known.pop() if known else Kind.NULL
+    return Kind.FLOAT if Kind.FLOAT in known else Kind.DECIMAL

@@ -1,0 +1,74 @@
+"""What ends as an Arrow table, in whatever form it is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Tabular:
+    """Rows and columns; those who have them say how they come by their Arrow table."""
+
+    @cached_property
+    def _arrow(self) -> pa.Table:
+        raise NotImplementedError
+
+    def arrow(self) -> pa.Table:
+        """As an Arrow table."""
+        return self._arrow
+
+    def pandas(self) -> Any:
+        """As a pandas DataFrame."""
+        return self._arrow.to_pandas()
+
+    def polars(self) -> Any:
+        """As a polars DataFrame."""
+        import polars
+
+        return polars.from_arrow(self._arrow)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """As a list of dictionaries."""
+        rows: list[dict[str, Any]] = self._arrow.to_pylist()
+        return rows
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.rows())
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._arrow.__arrow_c_stream__(requested_schema)
+
+
+def text_of(head: Sequence[dict[str, Any]], columns: Sequence[str], total: int) -> str:
+    """Rows as aligned columns of text, and how many there are if these are not all."""
+    cells = [list(columns), *([_shown(row[c]) for c in columns] for row in head)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
+    lines = [
+        "  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)).rstrip() for row in cells
+    ]
+    if total > len(head):
+        lines.append(f"… {total:,} rows")
+    return "\n".join(lines)
+
+
+def html_of(head: Sequence[dict[str, Any]], columns: Sequence[str], total: int) -> str:
+    """Rows as a table for a notebook, and how many there are if these are not all."""
+    titles = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{escape(_shown(row[c]))}</td>' for c in columns)}</tr>" for row in head
+    )
+    more = f"<p>{total:,} rows, the first {len(head)} shown</p>" if total > len(head) else ""
+    return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "NULL"
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.0f}" if 1e6 <= abs(value) < 1e15 else f"{value:.6g}"
