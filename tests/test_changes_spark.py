@@ -32,7 +32,7 @@ from calitree.engines.hybrid import HybridEngine
 from calitree.engines.local.tables.tables import Relation
 from calitree.engines.reference import ReferenceEngine
 from calitree.engines.spark import SparkEngine
-from calitree.engines.spark.table import SparkTable
+from calitree.engines.spark.table import SparkTable, measure
 from calitree.errors import EngineError
 from calitree.sql.analyzer import Resolved
 from calitree.sql.parser import Expression, parse
@@ -247,7 +247,7 @@ def test_large_relations_are_settled_when_they_are_used(
     engine = SparkEngine(spark)
     old, new, gone = ([ROW] * 3 + [OTHER], [OTHER], [ROW, OTHER])
     loaded = [engine.load("t", table(each)) for each in (old, new, gone)]
-    engine.measure({each: {"big"} for each in loaded})
+    measure(engine.runtime, {each: {"big"} for each in loaded})
     found = engine.settle(loaded[:2], loaded[2:])
     assert (found.known_rows, found.measured) == (3, {"big"})
     assert bag(engine, found) == rows_of(less([*old, *new], gone))
@@ -573,7 +573,7 @@ def test_a_few_row_groups_are_read_here(sorted_file: str) -> None:
     assert sorted(read(engine, found)) == [(10, 1.5), (11, None), (12, 1.5)]
     found = engine.matching(relation, pa.table({"x": pa.array([None], pa.float64()), "k": [4321]}))
     assert read(engine, found) == [(4321, None)]
-    assert engine.spark._session is None
+    assert engine.spark.runtime.started is None
 
 
 def test_large_files_are_read_by_spark(spark: Any, sorted_file: str) -> None:

@@ -111,7 +111,7 @@ def test_small_files_stay_in_this_process(tmp_path: Path) -> None:
     engine = HybridEngine()
     wide = graph(files(database(2000), tmp_path), engine).calibrate(MEASURES)
     assert wide.query().rows()[0]["n"] > 0
-    assert engine.spark._session is None
+    assert engine.spark.runtime.started is None
 
 
 def test_all_relations_on_spark(spark: Any, tmp_path: Path) -> None:
@@ -313,7 +313,7 @@ def test_a_filter_that_leaves_few_row_groups_needs_no_spark(tmp_path: Path) -> N
         )
         for each in wide.query(**question).plan.measured.values()
     )
-    assert made.engine.spark._session is None  # type: ignore[attr-defined]
+    assert made.engine.spark.runtime.started is None  # type: ignore[attr-defined]
 
 
 def test_row_groups_that_no_row_passes_are_not_read(spark: Any, tmp_path: Path) -> None:

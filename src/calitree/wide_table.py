@@ -124,6 +124,10 @@ class WideTable:
         """What happens to messages when relations are updated; see `JoinGraph.calibrate`."""
         return self.state.maintenance
 
+    @maintenance.setter
+    def maintenance(self, mode: Mode) -> None:
+        self.state.maintain(mode)
+
     @property
     def calibration(self) -> Plan | None:
         """How the messages were last brought up to date: `print` tells."""

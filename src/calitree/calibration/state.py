@@ -55,11 +55,20 @@ class TreeState:
     def __post_init__(self) -> None:
         if not self.measures:
             raise QueryError("Ask for at least one measure.")
-        if self.maintenance not in MODES:
-            raise QueryError(f"maintenance is one of {', '.join(MODES)}; got {self.maintenance!r}.")
-        self.changes = None if self.maintenance == "recompute" else Changes(self.engine)
-        """What has changed between versions; None if messages are computed anew, not refreshed."""
+        self.maintain(self.maintenance)
+        self._changes = Changes(self.engine)
         self.behind = LRUCache[Behind](REMEMBERED)
+
+    def maintain(self, mode: Mode) -> None:
+        """Say what happens to messages when relations are updated."""
+        if mode not in MODES:
+            raise QueryError(f"maintenance is one of {', '.join(MODES)}; got {mode!r}.")
+        self.maintenance = mode
+
+    @property
+    def changes(self) -> Changes | None:
+        """What has changed between versions; None if messages are computed anew, not refreshed."""
+        return None if self.maintenance == "recompute" else self._changes
 
     @cached_property
     def pivot_key(self) -> object:

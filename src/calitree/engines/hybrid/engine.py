@@ -70,7 +70,7 @@ class HybridEngine:
         self.limits = Limits(in_process, broadcast, collect)
         self.local = LocalEngine()
         self.spark = SparkEngine(session)
-        self.tasks = Tasks(self.local, self.spark.jobs, collect)
+        self.tasks = Tasks(self.local, self.spark.runtime.jobs, collect)
         self._brought = WeakKeyDictionary[SparkTable, Relation | Message]()
         self._sent = WeakKeyDictionary[Relation | Message, SparkTable]()
         self._routes = WeakKeyDictionary[Contraction, tuple[Contraction | None, Route]]()
@@ -246,7 +246,7 @@ class HybridEngine:
         return self._brought_home(table) if table.nbytes <= self.limits.collect else table
 
     def _brought_home(self, table: SparkTable) -> Relation | Message:
-        return from_spark(self.local.book, table, self.spark.collected(table))
+        return from_spark(self.local.book, table, table.collected())
 
     def _part(self, table: Table) -> Part:
         if isinstance(table, SparkTable):

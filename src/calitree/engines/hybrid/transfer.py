@@ -74,10 +74,10 @@ def _message_to_spark(spark: SparkEngine, message: Message) -> SparkTable:
     wire = to_wire(message)
     if not wire.num_columns:
         return SparkTable(
-            spark, LABEL, {}, held=pa.table({"c0": [True] * message.rows}), key=frozenset()
+            spark.runtime, LABEL, {}, held=pa.table({"c0": [True] * message.rows}), key=frozenset()
         )
     held = arrow_for_spark(LABEL, wire)
-    frame = spark.local_frame(held)
+    frame = spark.runtime.local_frame(held)
     fields = fields_of(LABEL, wire.column_names, frame.schema)
     for name, value in message.annotations.items():
         if value.labels is None:
@@ -85,7 +85,7 @@ def _message_to_spark(spark: SparkEngine, message: Message) -> SparkTable:
     present = (n for n, c in zip(fields, held.columns, strict=True) if c.null_count == 0)
     key = frozenset(message.attributes)
     return SparkTable(
-        spark, LABEL, fields, frame=frame, held=held, key=key, null_free=frozenset(present)
+        spark.runtime, LABEL, fields, frame=frame, held=held, key=key, null_free=frozenset(present)
     )
 
 

@@ -13,11 +13,13 @@ import pyarrow as pa
 
 from calitree.engines.api.contraction import Input
 from calitree.engines.spark.jobs import explained
+from calitree.engines.spark.keeping import kept
 from calitree.engines.spark.numbers import Field
 from calitree.engines.spark.query import BROADCAST_ROWS, write_selection
-from calitree.engines.spark.read import relation_of_arrow
+from calitree.engines.spark.read import relation_of, relation_of_arrow
+from calitree.engines.spark.runtime import Runtime
 from calitree.engines.spark.sums import typed
-from calitree.engines.spark.table import SparkTable, arrow_schema
+from calitree.engines.spark.table import SparkTable, arrow_schema, measure
 from calitree.errors import EngineError
 from calitree.sql.parser import Expression
 from calitree.storage.table_format import schema_of_text
@@ -25,8 +27,6 @@ from calitree.types import Kind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from calitree.engines.spark.engine import SparkEngine
 
 
 def schema(table: SparkTable) -> pa.Schema:
@@ -41,20 +41,20 @@ def schema(table: SparkTable) -> pa.Schema:
     return found
 
 
-def apart(engine: SparkEngine, table: SparkTable, keys: SparkTable) -> SparkTable:
+def apart(runtime: Runtime, table: SparkTable, keys: SparkTable) -> SparkTable:
     """The rows of a result that agree with no row of another."""
-    made = partial(SparkTable, engine, table.label, dict(table.fields))
+    made = partial(SparkTable, runtime, table.label, dict(table.fields))
     made = partial(made, key=table.key, null_free=table.null_free)
 
     def computed() -> SparkTable:
-        frame = engine.session.sql(_meeting("ANTI", table, keys))
+        frame = runtime.session.sql(_meeting("ANTI", table, keys))
         if not table.key:
             return made(held=frame.toArrow())
-        kept = engine.kept(frame, {})
-        return kept.noted(made(frame=kept.frame))
+        found = kept(runtime, frame, {})
+        return found.noted(made(frame=found.frame))
 
     with explained(f"take rows from {table.label}"):
-        (found,) = engine.jobs.run(engine.session, [computed])
+        (found,) = runtime.run([computed])
     found.measured = set(table.measured)
     return found
 
@@ -76,9 +76,7 @@ def _equal(left: str, ours: Iterable[Field], right: str, theirs: Iterable[Field]
     return " AND ".join(f"{left}.{a.name} <=> {right}.{b.name}" for a, b in told) or "TRUE"
 
 
-def settle(
-    engine: SparkEngine, plus: Sequence[SparkTable], minus: Sequence[SparkTable]
-) -> SparkTable:
+def settle(runtime: Runtime, plus: Sequence[SparkTable], minus: Sequence[SparkTable]) -> SparkTable:
     """All rows of `plus` less those in `minus`: as a frame that is computed when it is used, unless
     all are so few that they had better be at hand.
     """
@@ -95,9 +93,9 @@ def settle(
     many = _known_rows([*plus, *minus])
     if many is not None and many <= BROADCAST_ROWS:
         with explained(f"put together {first.label}"):
-            found = _at_hand(engine, first.label, fields, present, frame)
+            found = _at_hand(runtime, first.label, fields, present, frame)
         return _complete(found, _rows(plus) - _rows(minus))
-    table = SparkTable(engine, first.label, fields, frame=frame, null_free=present)
+    table = SparkTable(runtime, first.label, fields, frame=frame, null_free=present)
     if many is not None:
         table.known_rows = _rows(plus) - _rows(minus)
         table.measured = set.intersection(*(each.measured for each in plus))
@@ -148,42 +146,41 @@ def _less(whole: DataFrame, minus: Sequence[SparkTable], first: SparkTable) -> D
     return here.join(away, same, "left_anti").unionAll(rest)
 
 
-def select(
-    engine: SparkEngine, table: SparkTable, relation: Input, where: Expression
-) -> SparkTable:
+def select(runtime: Runtime, table: SparkTable, relation: Input, where: Expression) -> SparkTable:
     """The rows for which a condition is true."""
-    utc = engine.is_in_utc
+    utc = runtime.is_in_utc
     query = write_selection(relation, where, utc)
-    if query.wanted and engine.measure({table: query.wanted[0]}):
+    if query.wanted and measure(runtime, {table: query.wanted[0]}):
         query = write_selection(relation, where, utc)
     with explained(f"find the rows of {table.label} where {where}"):
-        return _rows_of(engine, table, query.text, query.fields)
+        return _rows_of(runtime, table, query.text, query.fields)
 
 
-def matching(engine: SparkEngine, table: SparkTable, rows: pa.Table) -> SparkTable:
+def matching(runtime: Runtime, table: SparkTable, rows: pa.Table) -> SparkTable:
     """The rows that equal some row of `rows` on the columns of that."""
     with explained(f"find rows of {table.label}"):
-        keys = relation_of_arrow(engine, "the rows to find", rows)
-        return _rows_of(engine, table, _meeting("SEMI", table, keys), table.fields)
+        keys = relation_of_arrow(runtime, "the rows to find", rows)
+        return _rows_of(runtime, table, _meeting("SEMI", table, keys), table.fields)
 
 
-def fix(engine: SparkEngine, source: DataFrame) -> SparkTable:
+def fix(runtime: Runtime, source: DataFrame) -> SparkTable:
     """The rows that a frame has now."""
-    table = engine.load("a frame", source)
+    runtime.adopt(source.sparkSession)
     with explained("read a frame"):
-        return _at_hand(engine, table.label, table.fields, table.null_free, table.frame)
+        table = relation_of(runtime, "a frame", source)
+        return _at_hand(runtime, table.label, table.fields, table.null_free, table.frame)
 
 
 def _rows_of(
-    engine: SparkEngine, table: SparkTable, text: str, fields: Mapping[str, Field]
+    runtime: Runtime, table: SparkTable, text: str, fields: Mapping[str, Field]
 ) -> SparkTable:
     """Some rows of a relation, which stay what they are whatever becomes of it."""
-    label, frame = f"rows of {table.label}", engine.session.sql(text)
-    return _at_hand(engine, label, fields, table.null_free, frame)
+    label, frame = f"rows of {table.label}", runtime.session.sql(text)
+    return _at_hand(runtime, label, fields, table.null_free, frame)
 
 
 def _at_hand(
-    engine: SparkEngine,
+    runtime: Runtime,
     label: str,
     fields: Mapping[str, Field],
     null_free: frozenset[str],
@@ -191,6 +188,6 @@ def _at_hand(
 ) -> SparkTable:
     """A relation that is computed now; if it has few rows, in one part, to be read by one task."""
     numbers = {name: each.name for name, each in fields.items() if each.is_whole}
-    (kept,) = engine.jobs.run(engine.session, [partial(engine.kept, frame, numbers)])
-    rows = kept.frame.coalesce(1) if kept.rows <= BROADCAST_ROWS else kept.frame
-    return kept.noted(SparkTable(engine, label, dict(fields), frame=rows, null_free=null_free))
+    (found,) = runtime.run([partial(kept, runtime, frame, numbers)])
+    rows = found.frame.coalesce(1) if found.rows <= BROADCAST_ROWS else found.frame
+    return found.noted(SparkTable(runtime, label, dict(fields), frame=rows, null_free=null_free))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.csv
 
+from calitree.engines.spark.runtime import Runtime
 from calitree.engines.spark.table import SparkTable, arrow_for_spark, fields_of
 from calitree.errors import SchemaError
 from calitree.storage.frames import arrow_table, files_of
@@ -20,32 +21,31 @@ from calitree.types import Kind
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from calitree.engines.spark.engine import SparkEngine
 
 _CSV_OPTIONS = {"header": "true", "inferSchema": "true", "escape": '"'}
 """A quote within quotes is doubled, as everywhere but in Spark."""
 
 
-def relation_of(engine: SparkEngine, label: str, frame: DataFrame) -> SparkTable:
+def relation_of(runtime: Runtime, label: str, frame: DataFrame) -> SparkTable:
     """The rows of a frame."""
     schema = frame.schema
     fields = fields_of(label, schema.names, schema)
     present = frozenset(each.name for each in schema if not each.nullable)
     renamed = frame.toDF(*(field.name for field in fields.values()))
-    return SparkTable(engine, label, fields, frame=renamed, null_free=present)
+    return SparkTable(runtime, label, fields, frame=renamed, null_free=present)
 
 
-def relation_of_arrow(engine: SparkEngine, label: str, source: Any) -> SparkTable:
+def relation_of_arrow(runtime: Runtime, label: str, source: Any) -> SparkTable:
     """The rows of whatever Arrow data can be made of."""
     given = arrow_table(label, source)
     held = arrow_for_spark(label, given)
-    frame = engine.local_frame(held)
+    frame = runtime.local_frame(held)
     fields = fields_of(label, given.column_names, frame.schema)
     for name, dtype in zip(given.schema.names, given.schema.types, strict=True):
         if pa.types.is_uint64(dtype):  # a decimal only to Spark, which has no such integer
             fields[name] = replace(fields[name], kind=Kind.INTEGER)
     present = (n for n, c in zip(fields, held.columns, strict=True) if c.null_count == 0)
-    return SparkTable(engine, label, fields, frame=frame, held=held, null_free=frozenset(present))
+    return SparkTable(runtime, label, fields, frame=frame, held=held, null_free=frozenset(present))
 
 
 def read(session: SparkSession, name: str, source: Any) -> DataFrame | None:

@@ -17,6 +17,7 @@ from pyarrow import parquet
 from calitree.engines.spark.jobs import explained
 from calitree.engines.spark.numbers import BIGINT, DECIMAL, Field
 from calitree.engines.spark.read import is_table, read
+from calitree.engines.spark.runtime import Runtime
 from calitree.engines.spark.table import (
     SparkTable,
     arrow_for_spark,
@@ -47,7 +48,6 @@ from calitree.types import Kind
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from calitree.engines.spark.engine import SparkEngine
 
 SMALL = 16 << 20
 """Bytes of a message that goes through this process."""
@@ -59,23 +59,23 @@ FILE = 64 << 20
 # -- relations ------------------------------------------------------------------------------------
 
 
-def origin(engine: SparkEngine, table: SparkTable) -> Origin:
+def origin(runtime: Runtime, table: SparkTable) -> Origin:
     """Where the rows of a relation are."""
     if table.saved is not None:
         return Origin(schema_of_text(table.saved.schema), table.saved.nbytes, table.saved.source)
     schema = arrow_schema(table)
     if table.held is not None:
         return Origin(schema, table.nbytes)
-    return Origin(schema, table.nbytes, _source(engine, table))
+    return Origin(schema, table.nbytes, _source(runtime, table))
 
 
-def _source(engine: SparkEngine, table: SparkTable) -> Source:
+def _source(runtime: Runtime, table: SparkTable) -> Source:
     given = table.given
     if given is None:
         reason = "they were a Spark DataFrame, of which only Spark knows what it was made of"
         return Source("nowhere", reason=f"{reason}: save it as Parquet or as a table first")
     with explained(f"find the files of {table.label}"):
-        if isinstance(given, str) and not is_url(given) and is_table(engine.session, given):
+        if isinstance(given, str) and not is_url(given) and is_table(runtime.session, given):
             return Source("table", table=given)
         paths = [_path(each) for each in table.frame.inputFiles()]
     return Source("files", tuple(_file(path, table) for path in sorted(paths)))
@@ -93,18 +93,18 @@ def _file(path: str, table: SparkTable) -> SavedFile:
         return SavedFile(path, table.nbytes, ())
 
 
-def restored_relation(engine: SparkEngine, saved: SavedRelation) -> SparkTable:
+def restored_relation(runtime: Runtime, saved: SavedRelation) -> SparkTable:
     schema = schema_of_text(saved.schema)
     fields = _fields(saved.name, schema.names, schema)
     for name, kind in saved.kinds.items():
         fields[name] = replace(fields[name], kind=kind)
-    frame = partial(_rows_of, engine, saved, fields)
-    table = SparkTable(engine, saved.name, fields, later=frame, null_free=saved.null_free)
+    frame = partial(_rows_of, runtime, saved, fields)
+    table = SparkTable(runtime, saved.name, fields, later=frame, null_free=saved.null_free)
     table.known_rows, table.saved = saved.rows, saved
     return table
 
 
-def _rows_of(engine: SparkEngine, saved: SavedRelation, fields: dict[str, Field]) -> DataFrame:
+def _rows_of(runtime: Runtime, saved: SavedRelation, fields: dict[str, Field]) -> DataFrame:
     source, name = saved.source, saved.name
     if source.place == "nowhere":
         raise MissingRelationError(name, source.reason)
@@ -113,11 +113,11 @@ def _rows_of(engine: SparkEngine, saved: SavedRelation, fields: dict[str, Field]
             raise MissingRelationError(name, file.problem)
     files = [file.path for file in source.files]
     if source.place == "copied":
-        return engine.local_frame(arrow_for_spark(name, read_parquet(files[0])))
+        return runtime.local_frame(arrow_for_spark(name, read_parquet(files[0])))
     given = source.table if source.place == "table" else files[0] if len(files) == 1 else files
     try:
         with explained(f"read {name}"):
-            frame = read(engine.session, name, given)
+            frame = read(runtime.session, name, given)
             assert frame is not None
             found = fields_of(name, frame.columns, frame.schema)
             if {n: each.kind for n, each in found.items()} != saved.kinds:
@@ -133,7 +133,7 @@ def _rows_of(engine: SparkEngine, saved: SavedRelation, fields: dict[str, Field]
 # -- messages -------------------------------------------------------------------------------------
 
 
-def write(engine: SparkEngine, table: SparkTable, path: str) -> SavedMessage:
+def write(runtime: Runtime, table: SparkTable, path: str) -> SavedMessage:
     """Write a message: by Spark if it is large, else by this process."""
     assert table.key is not None
     columns = tuple(
@@ -144,14 +144,14 @@ def write(engine: SparkEngine, table: SparkTable, path: str) -> SavedMessage:
     if not columns:
         schema = pa.schema([])
     elif table.held is not None or table.nbytes <= SMALL:
-        held = engine.collected(table).select(names)
+        held = table.collected().select(names)
         schema = held.schema
         write_parquet(pa.table([portable(each) for each in held.columns], names), path)
     else:
         from pyspark.sql.pandas.types import to_arrow_schema
 
         schema = to_arrow_schema(table.frame.select(*names).schema, timezone="UTC")
-        _write_by_spark(engine, table, path)
+        _write_by_spark(runtime, table, path)
     types = pa.schema(pa.field(each.name, in_utc(each.type)) for each in schema)
     return SavedMessage(path, table.rows, table.nbytes, text_of_schema(types), columns)
 
@@ -163,7 +163,7 @@ def _described(name: str, field: Field, annotation: bool) -> SavedColumn:
     return SavedColumn(name, kind, annotation, field.coded, field.scale, field.bound, field.exact)
 
 
-def _write_by_spark(engine: SparkEngine, table: SparkTable, path: str) -> None:
+def _write_by_spark(runtime: Runtime, table: SparkTable, path: str) -> None:
     texts = []
     for field in table.fields.values():
         text = field.name
@@ -174,7 +174,7 @@ def _write_by_spark(engine: SparkEngine, table: SparkTable, path: str) -> None:
         texts.append(f"{text} AS {field.name}")
     frame = table.frame.selectExpr(*texts).coalesce(max(4, table.nbytes // FILE))
     with explained(f"write {table.label}"):
-        engine.jobs.run(engine.session, [partial(frame.write.parquet, _spark_path(path))])
+        runtime.run([partial(frame.write.parquet, _spark_path(path))])
     system, _ = filesystem_of(path)
     rows = sum(parquet.read_metadata(each, filesystem=system).num_rows for each in parts_of(path))
     if rows != table.rows:
@@ -188,11 +188,11 @@ def _spark_path(path: str) -> str:
     return path if is_url(path) else f"file://{path}"
 
 
-def restored_message(engine: SparkEngine, saved: SavedMessage) -> SparkTable:
+def restored_message(runtime: Runtime, saved: SavedMessage) -> SparkTable:
     label = f"the saved message by {', '.join(saved.attributes) or 'nothing'}"
     if not saved.columns:
         held = pa.table({"c0": [True] * saved.rows})
-        return SparkTable(engine, label, {}, held=held, key=frozenset())
+        return SparkTable(runtime, label, {}, held=held, key=frozenset())
     schema = schema_of_text(saved.schema)
     fields = _fields(label, [column.name for column in saved.columns], schema)
     for column, each in zip(saved.columns, schema, strict=True):
@@ -204,17 +204,17 @@ def restored_message(engine: SparkEngine, saved: SavedMessage) -> SparkTable:
                 found, type=width, kind=column.kind, scale=scale, bound=bound, coded=True
             )
         fields[column.name] = found
-    frame = partial(_message_frame, engine, saved, list(fields.values()))
+    frame = partial(_message_frame, runtime, saved, list(fields.values()))
     key = frozenset(saved.attributes)
-    table = SparkTable(engine, label, fields, later=frame, key=key)
+    table = SparkTable(runtime, label, fields, later=frame, key=key)
     table.known_rows = saved.rows
     table.measured = {column.name for column in saved.columns if column.coded}
     return table
 
 
-def _message_frame(engine: SparkEngine, saved: SavedMessage, fields: list[Field]) -> DataFrame:
+def _message_frame(runtime: Runtime, saved: SavedMessage, fields: list[Field]) -> DataFrame:
     if saved.nbytes <= SMALL:
-        return engine.local_frame(arrow_for_spark("a saved message", saved.read()))
+        return runtime.local_frame(arrow_for_spark("a saved message", saved.read()))
     texts = []
     for field in fields:
         text = f"CAST({field.name} AS {field.type})"
@@ -224,7 +224,7 @@ def _message_frame(engine: SparkEngine, saved: SavedMessage, fields: list[Field]
             text = field.name
         texts.append(f"{text} AS {field.name}")
     with explained(f"read {shown(saved.path)}"):
-        return engine.session.read.parquet(_spark_path(saved.path)).selectExpr(*texts)
+        return runtime.session.read.parquet(_spark_path(saved.path)).selectExpr(*texts)
 
 
 def _fields(label: str, names: list[str], schema: pa.Schema) -> dict[str, Field]:

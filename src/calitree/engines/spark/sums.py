@@ -19,19 +19,19 @@ from typing import TYPE_CHECKING, cast
 from calitree.engines.api.contraction import Column, Input, Output, Stored, Table
 from calitree.engines.api.semiring import SUM_PRODUCT
 from calitree.engines.spark.jobs import explained
+from calitree.engines.spark.keeping import result
 from calitree.engines.spark.numbers import DOUBLE, LIMITS, Field, Writer
 from calitree.engines.spark.query import Query, write_query
-from calitree.engines.spark.table import SparkTable, field_of
+from calitree.engines.spark.runtime import Runtime
+from calitree.engines.spark.table import SparkTable, field_of, measure
 from calitree.types import Kind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from calitree.engines.spark.engine import SparkEngine
-
 
 def add(
-    engine: SparkEngine,
+    runtime: Runtime,
     output: Output,
     plus: Sequence[SparkTable],
     minus: Sequence[SparkTable],
@@ -39,7 +39,7 @@ def add(
 ) -> SparkTable | None:
     """The ⊕-sum of results of this output, less those in `minus`; None if digits would be lost."""
     tables = [*plus, *minus]
-    engine.measure({each: {n for n, f in each.fields.items() if f.coded} for each in tables})
+    measure(runtime, {each: {n for n, f in each.fields.items() if f.coded} for each in tables})
     query = _sum_of(output, plus, minus, ())
     doubles = [part for part in _parts(output) if minus and query.fields[part].type == DOUBLE]
     if doubles:
@@ -52,12 +52,12 @@ def add(
         text = f"SELECT {', '.join(listed)} FROM ({text}) WHERE {fields[rows].name} <> 0"
 
     def computed() -> SparkTable | None:
-        frame = engine.session.sql(text)
-        return engine.result(output, frame, typed(fields, tables, frame), bool(lost))
+        frame = runtime.session.sql(text)
+        return result(runtime, output, frame, typed(fields, tables, frame), bool(lost))
 
     by = f" by {', '.join(output.keep)}" if output.keep else ""
     with explained(f"add {', '.join(c.name for c in output.columns) or 'rows'}{by}"):
-        (found,) = engine.jobs.run(engine.session, [computed])
+        (found,) = runtime.run([computed])
     return found
 
 

@@ -8,15 +8,18 @@ decimals again on the way out.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from calitree.engines.spark.jobs import explained
 from calitree.engines.spark.numbers import DECIMAL, Field, as_decimal
+from calitree.engines.spark.runtime import Runtime
 from calitree.errors import SchemaError
 from calitree.storage.table_format import SavedRelation
 from calitree.types import Kind
@@ -24,8 +27,6 @@ from calitree.types import Kind
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
-
-    from calitree.engines.spark.engine import SparkEngine
 
 _KINDS = {
     "tinyint": (Kind.INTEGER, 2**7),
@@ -59,7 +60,7 @@ class SparkTable:
 
     def __init__(
         self,
-        engine: SparkEngine,
+        runtime: Runtime,
         label: str,
         fields: dict[str, Field],
         *,
@@ -69,7 +70,7 @@ class SparkTable:
         null_free: frozenset[str] = frozenset(),
         later: Callable[[], DataFrame] | None = None,
     ) -> None:
-        self.engine = engine
+        self.runtime = runtime
         self.label = label
         self.fields = fields
         self.held = held
@@ -97,7 +98,7 @@ class SparkTable:
     def rows(self) -> int:
         """How many rows there are; of a relation they are counted when first asked for."""
         if self.known_rows is None:
-            self.engine.measure({self: set()})
+            measure(self.runtime, {self: set()})
             assert self.known_rows is not None
         rows: int = self.known_rows
         return rows
@@ -118,19 +119,27 @@ class SparkTable:
                 self._frames.append(self._later())
             else:
                 assert self.held is not None
-                self._frames.append(self.engine.local_frame(self.held))
+                self._frames.append(self.runtime.local_frame(self.held))
         return self._frames[0]
 
     @property
     def view(self) -> str:
         """The name under which SQL finds this table. It is forgotten together with the table."""
-        with self.engine.lock:
+        with self.runtime.lock:
             if self._view is None:
-                frame, name = self.frame, self.engine.next_view()
+                frame, name = self.frame, self.runtime.next_view()
                 frame.createOrReplaceTempView(name)
-                weakref.finalize(self, self.engine.abandoned.append, name)
+                weakref.finalize(self, self.runtime.abandon, name)
                 self._view = name  # only now: the rows of a saved relation may be missing
             return self._view
+
+    def collected(self) -> pa.Table:
+        """The rows in this process, as Spark has them."""
+        if self.held is not None:
+            return self.held
+        with explained(f"read {self.label}"):
+            (held,) = self.runtime.run([self.frame.toArrow])
+        return held
 
     def learn(self, rows: int, sizes: Mapping[str, Any]) -> None:
         """Take note of the number of rows, and of the largest absolute values of some columns."""
@@ -270,3 +279,39 @@ def _spark_type(dtype: pa.DataType) -> pa.DataType:
         (pa.types.is_binary_view, pa.binary()),
     ]
     return next((target for test, target in tests if test(dtype)), dtype)
+
+
+# -- what is in it --------------------------------------------------------------------------------
+
+
+def measure(runtime: Runtime, wanted: Mapping[SparkTable, set[str]]) -> bool:
+    """Count rows and find the largest numbers, once a table and column; whether it was news."""
+    unknown = {table: columns - table.measured for table, columns in wanted.items()}
+    tables = [t for t, columns in unknown.items() if columns or t.known_rows is None]
+
+    def look(table: SparkTable) -> None:
+        names = sorted(unknown[table])
+        table.learn(*_sizes(table, names))
+
+    with explained("measure " + ", ".join(table.label for table in tables)):
+        runtime.run(partial(look, table) for table in tables)
+    return bool(tables)
+
+
+def _sizes(table: SparkTable, names: Sequence[str]) -> tuple[int, dict[str, Any]]:
+    """The number of rows, and the largest absolute value of each of these columns."""
+    columns = [table.fields[name].name for name in names]
+    if table.held is not None:
+        return table.held.num_rows, {
+            name: furthest(pc.min_max(table.held.column(column)).as_py().values())
+            for name, column in zip(names, columns, strict=True)
+        }
+    asked = ["COUNT(*)", *(f"{f}({c})" for c in columns for f in ("MIN", "MAX"))]
+    (row,) = table.frame.selectExpr(*asked).collect()
+    ends = zip(row[1::2], row[2::2], strict=True)
+    return row[0], {name: furthest(pair) for name, pair in zip(names, ends, strict=True)}
+
+
+def furthest(values: Iterable[Any]) -> Any:
+    """The largest absolute value."""
+    return max((abs(value) for value in values if value is not None), default=None)

@@ -8,16 +8,14 @@ that there are get numbers.
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.join.star import group
+from calitree.engines.local.scan.axes import Axes, Axis, Masks
 from calitree.engines.local.vm.program import Program
-
-if TYPE_CHECKING:
-    from calitree.engines.local.scan.summed import Axis, Summed
 
 Array = np.ndarray[Any, Any]
 ROOM = 1 << 16
@@ -36,8 +34,8 @@ class Share(NamedTuple):
 class Grouping:
     """The group of each row as an index of a program (None: there is one), and how many there are."""
 
-    def __init__(self, summed: Summed, program: Program) -> None:
-        self.summed, self.scan, self.onto = summed, summed.scan, summed.onto
+    def __init__(self, axes: Axes, onto: tuple[str, ...], masks: Masks, program: Program) -> None:
+        self.axes, self.onto, self.masks = axes, onto, masks
         self.index: int | None = None
         self._entries: list[Codes] | None = None
         self._shares = [self._share(axis, names) for axis, names in self._told_by().items()]
@@ -73,13 +71,13 @@ class Grouping:
         The ids of several columns do not tell them where one of them is NULL.
         """
         found: dict[Axis, list[str]] = {}
-        leg = self.scan.leg
+        leg = self.axes.leg
         for name in self.onto:
             axis: Axis = (name,)
             if name not in leg.names:
-                axis = self.scan.axis(self._holder(name))
+                axis = self.axes.axis(self._holder(name))
             else:
-                for each in self.scan.axes:
+                for each in self.axes.axes:
                     if name in each and all(leg.is_null_free(a) for a in each):
                         axis = each
                         break
@@ -88,12 +86,12 @@ class Grouping:
 
     def _holder(self, name: str) -> int:
         """The message that has an attribute."""
-        around = self.scan.around
-        return next(at for at in self.summed.masks if name in around[at][0].names)
+        around = self.axes.around
+        return next(at for at in self.masks if name in around[at][0].names)
 
     def _share(self, axis: Axis, names: list[str]) -> Share:
-        book = self.scan.book
-        ids, space = self.scan.ids(axis), book.space(axis)
+        book = self.axes.book
+        ids, space = self.axes.ids(axis), book.space(axis)
         codes = {name: self._codes(axis, name) for name in names}
         if tuple(sorted(names)) == axis:
             return Share(ids, None, space.size, codes)
@@ -107,9 +105,9 @@ class Grouping:
     def _codes(self, axis: Axis, name: str) -> Codes:
         """An attribute's code in each id of an axis."""
         if name in axis:
-            return self.scan.book.space(axis).codes(name)
+            return self.axes.book.space(axis).codes(name)
         at = self._holder(name)
-        codes = self.scan.around[at][0].codes(name)
+        codes = self.axes.around[at][0].codes(name)
         padded: Codes = np.concatenate([np.zeros(1, np.int32), codes])
-        found: Codes = padded[self.summed.met(at)]
+        found: Codes = padded[self.axes.meets(at, self.masks[at])]
         return found

@@ -7,9 +7,9 @@ computed by the program; a product in any other semiring is made on all rows bef
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from calitree.engines.api.semiring import SUM_PRODUCT, Semiring
 from calitree.engines.local.encoding import values as v
 from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.join.star import constant, times
+from calitree.engines.local.scan.axes import Axes, Axis, Masks
 from calitree.engines.local.scan.groups import Grouping
 from calitree.engines.local.tables.legs import Leg
 from calitree.engines.local.tables.tables import Message
@@ -32,19 +33,8 @@ from calitree.engines.local.vm.products import (
     words,
 )
 from calitree.engines.local.vm.program import Program, Register
-from calitree.sql.parser import Expression
-
-if TYPE_CHECKING:
-    from calitree.engines.local.scan.scan import Scan
 
 Array = np.ndarray[Any, Any]
-Axis: TypeAlias = tuple[str, ...]
-Masks: TypeAlias = Mapping[int, tuple[Expression, ...]]
-"""The messages that are multiplied in, with the predicates on their rows."""
-
-Pressed: TypeAlias = tuple[tuple[int, Factor | None, tuple[Expression, ...]], ...]
-"""Factors of some messages (None where one is only to be met), with the predicates on their rows."""
-
 Result: TypeAlias = Callable[[], Value]
 Spec: TypeAlias = tuple[Semiring, tuple[Factor, ...], tuple[tuple[int, Factor], ...]]
 """A column: the table's own factors, and those of the messages on the way."""
@@ -53,8 +43,8 @@ Spec: TypeAlias = tuple[Semiring, tuple[Factor, ...], tuple[tuple[int, Factor], 
 class Summed:
     """Sums by `onto`."""
 
-    def __init__(self, scan: Scan, onto: tuple[str, ...], masks: Masks) -> None:
-        self.scan, self.onto, self.masks = scan, onto, masks
+    def __init__(self, axes: Axes, onto: tuple[str, ...], masks: Masks) -> None:
+        self.axes, self.onto, self.masks = axes, onto, masks
         self._columns: dict[Spec, str] = {}
         self._results: dict[str, Result] = {}
         self._grouping: Grouping | None = None
@@ -71,13 +61,13 @@ class Summed:
 
     def met(self, at: int) -> Array:
         """One more than the row of a message in each id of its axis; 0 where it has none."""
-        return self.scan.meets(at, self.masks[at])
+        return self.axes.meets(at, self.masks[at])
 
     def there(self, axis: Axis) -> Array | None:
         """Which ids of an axis all its messages have; None if it has no message."""
         found: Array | None = None
         for at in self.masks:
-            if self.scan.axis(at) == axis:
+            if self.axes.axis(at) == axis:
                 here = self.met(at) != 0
                 found = here if found is None else found & here
         return found
@@ -85,7 +75,7 @@ class Summed:
     def _arriving(self, at: int, factor: Factor, semiring: Semiring) -> list[Value]:
         """A factor that a message carries, over the ids of its axis; zero where it has none."""
         met, found = self.met(at), []
-        leg = self.scan.around[at][0]
+        leg = self.axes.around[at][0]
         for value, zero in zip(leg.factor(factor, semiring), semiring.zero, strict=True):
             padded = np.empty(len(value.data) + 1, value.data.dtype)
             padded[0], padded[1:] = 0 if zero is None else zero, value.data
@@ -102,7 +92,7 @@ class Summed:
 
     def write(self, program: Program) -> None:
         """Put all columns into a program."""
-        self._grouping = Grouping(self, program)
+        self._grouping = Grouping(self.axes, self.onto, self.masks, program)
         there = _Lazy(lambda: self._there(program))
         counts: Result | None = None
         for spec, name in self._columns.items():
@@ -124,17 +114,17 @@ class Summed:
         """Whether a product is zero only where a message has nothing."""
         return not own and all(
             isinstance(factor, Stored)
-            and self.scan.around[at][0].table.stored(factor.name).positive
+            and self.axes.around[at][0].table.stored(factor.name).positive
             for at, factor in pressed
         )
 
     def _there(self, program: Program) -> Register:
         """1 in the rows that meet every message, else 0."""
         result: Register | None = None
-        for axis in self.scan.axes:
+        for axis in self.axes.axes:
             there = self.there(axis)
             if there is not None:
-                index = program.index(self.scan.ids(axis))
+                index = program.index(self.axes.ids(axis))
                 here = program.gather(there.astype(np.int64), index, 1)
                 result = here if result is None else program.multiply(result, here)
         return program.constant(1) if result is None else result
@@ -148,7 +138,7 @@ class Summed:
     ) -> Result:
         """Σ of a product of numbers."""
         by_axis = self._by_axis(pressed)
-        lifts = [self.scan.own(factor, SUM_PRODUCT)[0] for factor in own]
+        lifts = [self.axes.own(factor, SUM_PRODUCT)[0] for factor in own]
         values = [*by_axis.values(), *lifts]
         whole = all(value.is_integer for value in values)
         integers = [value for value in values if value.is_integer]
@@ -156,7 +146,7 @@ class Summed:
             for value in integers:
                 value.tighten()
         registers = [
-            program.gather(value.data, program.index(self.scan.ids(axis)), bound_of(value))
+            program.gather(value.data, program.index(self.axes.ids(axis)), bound_of(value))
             for axis, value in by_axis.items()
         ]
         registers += [program.load(value.data, bound_of(value)) for value in lifts]
@@ -172,13 +162,13 @@ class Summed:
         parts: dict[Axis, list[tuple[int, Factor | None]]] = {}
         silent = self.masks.keys() - {at for at, _ in pressed}
         for at, factor in [*pressed, *((at, None) for at in sorted(silent))]:
-            parts.setdefault(self.scan.axis(at), []).append((at, factor))
+            parts.setdefault(self.axes.axis(at), []).append((at, factor))
         return {axis: self._on_axis(each) for axis, each in parts.items()}
 
     def _on_axis(self, factors: Sequence[tuple[int, Factor | None]]) -> Value:
         """Remembered: columns that share it then share what the program makes of it too."""
         key = tuple((at, factor, self.masks[at]) for at, factor in factors)
-        if key not in self.scan.products:
+        if key not in self.axes.products:
             result: Value | None = None
             for at, factor in factors:
                 if factor is None:
@@ -187,8 +177,8 @@ class Summed:
                     (value,) = self._arriving(at, factor, SUM_PRODUCT)
                 result = value if result is None else v.multiply(result, value)
             assert result is not None
-            self.scan.products[key] = result
-        return self.scan.products[key]
+            self.axes.products[key] = result
+        return self.axes.products[key]
 
     def _total(
         self, program: Program, register: Register, scale: int, exact: bool, counts: bool = False
@@ -217,11 +207,11 @@ class Summed:
 
     def _own(self, program: Program, factor: Factor, semiring: Semiring) -> list[Part]:
         """A factor that the table itself has."""
-        return [loaded(program, value) for value in self.scan.own(factor, semiring)]
+        return [loaded(program, value) for value in self.axes.own(factor, semiring)]
 
     def _pressed(self, program: Program, at: int, factor: Factor, semiring: Semiring) -> list[Part]:
         """A factor that a message has."""
-        index = program.index(self.scan.ids(self.scan.axis(at)))
+        index = program.index(self.axes.ids(self.axes.axis(at)))
         found = []
         for value in self._arriving(at, factor, semiring):
             mask = None
@@ -234,10 +224,10 @@ class Summed:
     def _materialised(self, spec: Spec) -> list[Value]:
         """A product on all rows."""
         semiring, own, pressed = spec
-        rows = self.scan.leg.rows
-        factors = [self.scan.own(factor, semiring) for factor in own]
+        rows = self.axes.leg.rows
+        factors = [self.axes.own(factor, semiring) for factor in own]
         for at, factor in pressed:
-            ids = self.scan.ids(self.scan.axis(at))
+            ids = self.axes.ids(self.axes.axis(at))
             factors.append([each.take(ids) for each in self._arriving(at, factor, semiring)])
         if not factors:
             return [constant(each, rows) for each in semiring.one]
@@ -283,7 +273,7 @@ class Summed:
         for name, result in self._results.items():
             value = result()
             values[name] = value if len(present) == len(value.data) else value.take(present)
-        return Message(self.scan.book, codes, values, len(present), {})
+        return Message(self.axes.book, codes, values, len(present), {})
 
 
 class _Lazy:
