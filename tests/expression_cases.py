@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from calitree.sql.analyzer import Resolved
+from calitree.sql.analysis import Resolved
 from calitree.sql.parser import Expression, parse
 from calitree.types import kind_of_arrow
 

@@ -29,7 +29,7 @@ from calitree.engines.local.scan import reduction
 from calitree.engines.local.tables.legs import Leg, middle
 from calitree.engines.reference import ReferenceEngine
 from calitree.errors import EngineError
-from calitree.sql.analyzer import Resolved
+from calitree.sql.analysis import Resolved
 from calitree.sql.parser import Expression, parse
 from calitree.types import Kind
 from scale import examples

@@ -34,7 +34,7 @@ from calitree.engines.reference import ReferenceEngine
 from calitree.engines.spark import SparkEngine
 from calitree.engines.spark.table import SparkTable, measure
 from calitree.errors import EngineError
-from calitree.sql.analyzer import Resolved
+from calitree.sql.analysis import Resolved
 from calitree.sql.parser import Expression, parse
 from calitree.types import Kind, kind_of_arrow
 from tests.cluster import connect_server, finish, start

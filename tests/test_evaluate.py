@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from calitree.engines.reference.rowwise import evaluate_row
 from calitree.errors import ExpressionError
-from calitree.sql.analyzer import Resolved
+from calitree.sql.analysis import Resolved
 from calitree.sql.evaluator import compile, evaluate
 from calitree.sql.parser import parse
 from calitree.types import kind_of_arrow

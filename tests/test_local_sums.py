@@ -17,7 +17,7 @@ from calitree.engines.api.protocol import Engine
 from calitree.engines.api.semiring import AVG, MAX, SUM_PRODUCT, gram
 from calitree.engines.local import LocalEngine
 from calitree.engines.registry import engine_of
-from calitree.sql.analyzer import Resolved
+from calitree.sql.analysis import Resolved
 from calitree.sql.parser import parse
 from calitree.types import Kind
 from tests.sales import database, graph, without

@@ -18,7 +18,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from calitree.errors import ExpressionError
-from calitree.sql.analyzer import Resolved
+from calitree.sql.analysis import Resolved
 from calitree.sql.evaluator import evaluate
 from calitree.sql.parser import Expression, parse_predicate
 from calitree.storage.frames import files_of

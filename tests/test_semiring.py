@@ -31,7 +31,7 @@ from calitree.engines.api.semiring import Semiring
 from calitree.engines.registry import engine_of
 from calitree.engines.spark import SparkEngine
 from calitree.errors import ExpressionError
-from calitree.sql.analyzer import Resolved
+from calitree.sql.analysis import Resolved
 from calitree.sql.parser import Expression, parse
 from calitree.types import kind_of_arrow
 from tests.engines import LOCAL, engine_named

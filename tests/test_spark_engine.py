@@ -33,7 +33,7 @@ from calitree.engines.api.semiring import AVG, BOOL, MAX, MIN, SUM_PRODUCT, Semi
 from calitree.engines.reference import ReferenceEngine
 from calitree.engines.reference.rowwise import evaluate_row
 from calitree.errors import EngineError, SchemaError
-from calitree.sql.analyzer import Resolved
+from calitree.sql.analysis import Resolved
 from calitree.sql.parser import Expression, parse, parse_predicate
 from calitree.types import Kind
 from tests import expression_cases
@@ -800,7 +800,7 @@ CONNECT = """
     from calitree.engines.api.protocol import Column, Contraction, Input, Lifted, Output, Stored
     from calitree.engines.spark.engine import SparkEngine
     from calitree.sql.parser import parse
-    from calitree.sql.analyzer import Resolved
+    from calitree.sql.analysis import Resolved
     from calitree.engines.api.semiring import MAX, SUM_PRODUCT
     from calitree.types import Kind
 

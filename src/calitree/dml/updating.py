@@ -19,7 +19,7 @@ from calitree.engines.api.protocol import Engine, updatable
 from calitree.engines.api.signed import Linear, Signed
 from calitree.errors import UpdateError
 from calitree.jointree.schema import Relation, Schema, find_name
-from calitree.sql.analyzer import Resolved
+from calitree.sql.analysis import Resolved
 from calitree.sql.parser import Expression, parse, parse_predicate
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from calitree.engines.api.contraction import Table
 from calitree.errors import ExpressionError, QueryError, SchemaError, did_you_mean
-from calitree.sql.analyzer import Resolved
+from calitree.sql.analysis import Resolved
 from calitree.sql.parser import parse_node
 from calitree.types import Kind
 

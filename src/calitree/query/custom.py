@@ -12,7 +12,7 @@ from calitree.errors import ExpressionError, did_you_mean
 from calitree.jointree.schema import Schema
 from calitree.query.aggregates import Measure
 from calitree.query.annotation import Aggregate, Lift
-from calitree.sql.analyzer import Resolved
+from calitree.sql.analysis import Resolved
 from calitree.sql.nodes import wider
 from calitree.sql.parser import parse_node, typed
 from calitree.types import Kind

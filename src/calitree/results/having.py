@@ -9,7 +9,7 @@ from calitree.calibration.planning.plan import Plan
 from calitree.errors import ExpressionError, QueryError, did_you_mean
 from calitree.jointree.schema import find_name
 from calitree.results.tabular import Tabular, html_of, text_of
-from calitree.sql.analyzer import Resolved
+from calitree.sql.analysis import Resolved
 from calitree.sql.parser import parse
 from calitree.sql.spark import to_spark
 from calitree.types import Kind

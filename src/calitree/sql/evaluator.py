@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from calitree.errors import ExpressionError
-from calitree.sql.analyzer import CASTS
 from calitree.sql.kernels import arithmetic as numbers
 from calitree.sql.kernels import comparison as compare
 from calitree.sql.kernels import functions
@@ -36,6 +35,7 @@ from calitree.sql.kernels.values import (
 )
 from calitree.sql.nodes import display
 from calitree.sql.nodes import kind_of as node_kind
+from calitree.sql.rules.conversions import CASTS
 from calitree.types import Kind
 
 

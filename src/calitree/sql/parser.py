@@ -17,7 +17,8 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from calitree.errors import ExpressionError
-from calitree.sql.analyzer import Resolver, normalise
+from calitree.sql.analysis import Resolver
+from calitree.sql.analyzer import normalise
 from calitree.sql.nodes import display, kind_of
 from calitree.types import Kind
 
@@ -70,7 +71,7 @@ def _reason(text: str, error: SqlglotError) -> str:
 def parse(text: str, resolve: Resolver) -> Expression:
     """Parse, resolve and type one scalar expression.
 
-    >>> from calitree.sql.analyzer import Resolved
+    >>> from calitree.sql.analysis import Resolved
     >>> resolve = lambda table, name: Resolved(f"{table}.{name}", (table,), Kind.INTEGER)
     >>> parse("a.x/a.y > 2", resolve).sql
     '(CAST("a.x" AS DOUBLE) / NULLIF(CAST("a.y" AS DOUBLE), 0)) > 2'

@@ -15,8 +15,9 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from calitree.sql.analyzer import CASTS, SPACES
 from calitree.sql.nodes import kind_of
+from calitree.sql.rules.conversions import CASTS
+from calitree.sql.rules.text import SPACES
 from calitree.types import Kind
 
 

@@ -19,8 +19,9 @@ import numpy as np
 from sqlglot import exp
 
 from calitree.errors import ExpressionError
-from calitree.sql.analyzer import CASTS, SPACES
 from calitree.sql.nodes import kind_of
+from calitree.sql.rules.conversions import CASTS
+from calitree.sql.rules.text import SPACES
 from calitree.sql.scalar_casts import CONVERSIONS, EXACT, double, moment, naive, zoned
 from calitree.types import Kind
 

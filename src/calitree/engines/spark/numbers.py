@@ -19,8 +19,8 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from calitree.engines.spark.zone import as_in_utc
-from calitree.sql.analyzer import CASTS
 from calitree.sql.nodes import kind_of, marked
+from calitree.sql.rules.conversions import CASTS
 from calitree.sql.spark import to_spark
 from calitree.types import Kind
 

@@ -13,8 +13,8 @@ from datetime import timedelta
 from sqlglot import exp
 
 from calitree.errors import EngineError
-from calitree.sql.analyzer import CASTS
 from calitree.sql.nodes import kind_of, marked
+from calitree.sql.rules.conversions import CASTS
 from calitree.sql.scalar_casts import to_timestamp
 from calitree.sql.spark import to_spark
 from calitree.types import Kind

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from calitree.sql.analyzer import SPACES
 from calitree.sql.kernels.values import Datum, kind_of, unify
+from calitree.sql.rules.text import SPACES
 from calitree.types import Kind
 
 
