@@ -28,8 +28,7 @@ from calitree import JoinGraph, WideTable
 from calitree.apps.cube.cube import Cube
 from calitree.calibration.compiler import Compiled, compile_plan
 from calitree.calibration.executor import Run
-from calitree.calibration.planning.emit import placed, send_of
-from calitree.calibration.planning.plan import Absorb, Plan, Step
+from calitree.calibration.planning.plan import Absorb, Plan, Send, Step
 from calitree.jointree.hypertree import Bag, Hypertree
 from calitree.query.binder import Question
 
@@ -213,10 +212,10 @@ class OneRoot:
         question = now.bind(Question(group_by))
         placement, query = now.placement(question.query), question.query
         steps = tuple(
-            Step(u, (send_of(placement, now.pivot, u, v),)) for u, v in placement.tree.upward(root)
+            Step(edge[0], (Send.of(placement, edge),)) for edge in placement.tree.upward(root)
         )
         absorb = Absorb(root, query.keep, (), query.aggregates)
-        plan = Plan(root, steps, (), absorb, placed(placement, now.pivot, root))
+        plan = Plan(root, steps, (), absorb, placement.placed(root, now.pivot))
         return compile_plan(self.wide.engine, now.schema, question, plan, placement, {})
 
 

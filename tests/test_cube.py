@@ -195,10 +195,10 @@ def test_an_update_reaches_every_cuboid(engine: str) -> None:
         assert not result.plan.computed, "messages take what has changed"
         assert wide.verify([{"group_by": list(columns)}]).ok
     plan = wide.refresh()
-    assert isinstance(plan, ct.plan.Plan) and not plan.computed
+    assert isinstance(plan, ct.Plan) and not plan.computed
     wide.update("items", delete="family = 'MEAT'")
     plan = wide.refresh()
-    assert isinstance(plan, ct.plan.Plan) and len(plan.refreshed) > 6, "those of the cube too"
+    assert isinstance(plan, ct.Plan) and len(plan.refreshed) > 6, "those of the cube too"
     assert wide.is_calibrated and not cube.cuboid(["city", "country"]).plan.refreshed
     assert wide.verify([{"group_by": ["city", "country"]}]).ok
 
@@ -270,8 +270,8 @@ class Told(Cost):
         placement = wide.snapshot.cube_pivot(asked)
         super().__init__(wide.schema, placement, stored, keeps=False)
         for edge in placement.edges:
-            relations = sorted(placement.relations_behind(*edge))
-            keep = [_column(wide, attribute, relations) for attribute in placement.keep(*edge)]
+            relations = sorted(placement.sides[edge].relations)
+            keep = [_column(wide, attribute, relations) for attribute in placement.keep[edge]]
             self._rows[edge] = len(wide.query(keep, relations=relations))
 
 

@@ -44,7 +44,7 @@ def origin(executor: Path, cache: Path, *path: Path) -> str:
     )
     if done.returncode:
         return done.stderr.splitlines()[-1]
-    return str(Path(done.stdout.strip()).parent.parent)
+    return str(Path(done.stdout.strip()).parents[2])
 
 
 def test_the_same_files_make_the_same_archive() -> None:

@@ -501,7 +501,7 @@ def test_decimals_beyond_38_digits_are_told(engine: SparkEngine) -> None:
 
 def test_bounds_are_measured_once(engine: SparkEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Types alone settle what is narrow; else each column is looked at once, however often used."""
-    import calitree.engines.spark.engine as module
+    import calitree.engines.spark.table as module
 
     looked: list[list[str]] = []
     sizes = module._sizes

@@ -82,7 +82,7 @@ class WideTable:
         pivot = Question(tuple(group_by), where)
         state = TreeState(engine, tree, dict(measures), pivot, Store(memory_limit), maintenance)
         state.check(schema)
-        return cls(Branch(Snapshot(state, 0, schema)))
+        return cls(Branch(_checked(Snapshot(state, 0, schema))))
 
     @property
     def snapshot(self) -> Snapshot:
@@ -268,7 +268,7 @@ class WideTable:
 
     def _with(self, schema: Schema, tree: Hypertree) -> WideTable:
         """One of its own on a tree that has a bag more."""
-        return WideTable(Branch(Snapshot(self.state.with_tree(tree), 0, schema)))
+        return WideTable(Branch(_checked(Snapshot(self.state.with_tree(tree), 0, schema))))
 
     # -- supposing -------------------------------------------------------------------------------
 
@@ -389,6 +389,12 @@ class WideTable:
         if self.saved.last is not None:
             lines.append(f"  {self.saved.last}")
         return "\n".join(lines)
+
+
+def _checked(snapshot: Snapshot) -> Snapshot:
+    """An error if the pivot asks what the graph does not have."""
+    snapshot.pivot  # noqa: B018
+    return snapshot
 
 
 def open_tree(

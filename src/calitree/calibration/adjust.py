@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from calitree.calibration.compiler import Wiring
 from calitree.calibration.message import Message, column_names
-from calitree.calibration.planning.emit import placed
 from calitree.calibration.planning.placement import Placement
 from calitree.calibration.planning.plan import Absorb, Plan
 from calitree.engines.api.contraction import Contraction, Table
@@ -62,7 +61,7 @@ def adjustment(
         return None
     absorb = Absorb(bag, query.keep, placement.where(bag, None), query.aggregates)
     reused = tuple(placement.keys[edge] for edge in arriving)
-    plan = Plan(bag, (), reused, absorb, placed(placement, placement, bag), adjusts=relation)
+    plan = Plan(bag, (), reused, absorb, placement.placed(bag, placement), adjusts=relation)
     call = Wiring(schema, placement, stored, plan).absorb()
     relations = [r for r in tree.bag(bag).relations if r in query.relations]
     rows = column_names(query.aggregates).get(COUNT)

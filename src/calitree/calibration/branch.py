@@ -11,7 +11,6 @@ from typing import NamedTuple
 from calitree.calibration.calibrate import calibrate, messages_of, refresh
 from calitree.calibration.planning.plan import Plan
 from calitree.calibration.snapshot import Snapshot
-from calitree.calibration.state import TreeState
 from calitree.calibration.versions import Change, Updated, new_version
 from calitree.errors import ConflictError, QueryError, UpdateError
 from calitree.jointree.schema import Relation
@@ -34,25 +33,20 @@ class Branch:
     for nobody; who writes holds `lock`.
     """
 
-    def __init__(self, first: Snapshot, origin: Origin | None = None) -> None:
+    def __init__(
+        self, first: Snapshot, origin: Origin | None = None, is_past: bool = False
+    ) -> None:
         self.head, self.origin = first, origin
-        self.is_past = False
+        self.state = first.state
+        """What all versions share."""
+        self.is_past = is_past
         """Whether its head is an earlier version, which stays."""
+        self.is_main = origin is None and not is_past
+        """Whether it is the tree's own, whose messages stay."""
         self.lock = RLock()
         self.calibration: Plan | None = None
         """How the messages were last brought up to date."""
         self._snapshots = OrderedDict([(first.number, first)])
-        first.pivot  # noqa: B018 - tells what is wrong with the pivot
-
-    @property
-    def state(self) -> TreeState:
-        """What all versions share."""
-        return self.head.state
-
-    @property
-    def is_main(self) -> bool:
-        """Whether it is the tree's own, whose messages stay."""
-        return self.origin is None and not self.is_past
 
     @property
     def versions(self) -> range:
@@ -70,9 +64,8 @@ class Branch:
                 else f"There are {first} to {last}."
             )
             raise UpdateError(f"There is no version {version!r} any more, or not yet. {known}")
-        other = Branch(found, self.origin)
-        other.is_past, other.calibration = True, self.calibration
-        other._snapshots = self._snapshots
+        other = Branch(found, self.origin, is_past=True)
+        other.calibration, other._snapshots = self.calibration, self._snapshots
         return other
 
     def fork(self) -> Branch:

@@ -52,7 +52,7 @@ class Calibration:
         self._owner: dict[tuple[MessageKey, tuple[Aggregate, ...]], Placement] = {}
         for placement in placements:
             for edge, key in placement.keys.items():
-                self._owner.setdefault((key, placement.columns[edge]), placement)
+                self._owner.setdefault((key, placement.sides[edge].columns), placement)
 
     def batches(self) -> Iterator[Step]:
         """The plan's steps, in parts that an engine can take at a time."""
@@ -155,7 +155,7 @@ def _cardinalities(pivot: Placement, messages: Messages) -> dict[frozenset[str],
     found: dict[frozenset[str], int] = {}
     for edge in pivot.edges:
         message = serving(messages, pivot, edge)
-        if message is not None and not pivot.carried(*edge):
+        if message is not None and not pivot.carried[edge]:
             separator, rows = pivot.tree.separator(*edge), message.table.rows
             found[separator] = min(rows, found.get(separator, rows))
     return found
@@ -163,7 +163,7 @@ def _cardinalities(pivot: Placement, messages: Messages) -> dict[frozenset[str],
 
 def serving(messages: Messages, placement: Placement, edge: Edge) -> Message | None:
     """The one of some messages that a pivot can use along an edge."""
-    columns, found = placement.columns[edge], messages.get(placement.keys[edge], ())
+    columns, found = placement.sides[edge].columns, messages.get(placement.keys[edge], ())
     return next((message for message in found if message.carries(columns)), None)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
+from operator import attrgetter
 from typing import cast
 
 from calitree.calibration.message import Message, MessageKey, column_names
@@ -163,7 +164,7 @@ class Wiring:
         return Call(sends, tuple(inputs), tuple(outputs), tuple(rows))
 
     def _arrival(self, edge: Edge) -> Input | Awaited:
-        attributes = {attribute: attribute for attribute in self.placement.keep(*edge)}
+        attributes = {attribute: attribute for attribute in self.placement.keep[edge]}
         if edge in self.sent:
             return Awaited(edge, attributes)
         return Input(self.stored[edge].table, attributes)
@@ -178,12 +179,12 @@ class Wiring:
         """What is multiplied: the lifts of the bag's relations, and what the messages carry."""
         factors: list[Factor] = [
             Lifted(relations[lift.relation], lift.expressions)
-            for lift in sorted(aggregate.lifts, key=str)
+            for lift in sorted(aggregate.lifts, key=attrgetter("relation"))
             if lift.relation in relations
         ]
         for other, index in messages.items():
             edge = (other, bag)
-            part = aggregate.behind(self.placement.relations_behind(*edge))
+            part = aggregate.behind(self.placement.sides[edge].relations)
             if not part.is_one:
                 names = self.sent[edge] if edge in self.sent else self.stored[edge].columns
                 factors.append(Stored(index, names[part]))

@@ -18,7 +18,6 @@ from functools import cached_property
 
 from calitree.calibration.compiler import Call, Wiring
 from calitree.calibration.message import Message, MessageKey, column_names
-from calitree.calibration.planning.emit import send_of
 from calitree.calibration.planning.placement import Placement
 from calitree.calibration.planning.plan import Measured, Plan, Send, Step
 from calitree.calibration.planning.staleness import AtHand, Stale
@@ -92,7 +91,7 @@ class Maintenance:
 
     def message(self, edge: Edge, past: Versions = NONE) -> Message:
         """The message of an edge, with some relations as they were."""
-        behind = self.placement.relations_behind(*edge)
+        behind = self.placement.sides[edge].relations
         past = {name: version for name, version in past.items() if name in behind}
         if past:
             return self._message_then(edge, past)
@@ -102,15 +101,15 @@ class Maintenance:
             began = time.perf_counter()
             key = self.placement.keys[edge]
             table = self._refreshed(edge) if edge in self.stale else self._computed(edge, NONE)
-            self.found[edge] = Message(key, table, column_names(self.placement.columns[edge]))
+            self.found[edge] = Message(key, table, column_names(self.placement.sides[edge].columns))
             self.measured[key] = Measured(table.rows, time.perf_counter() - began)
         return self.found[edge]
 
     def _message_then(self, edge: Edge, past: Versions) -> Message:
-        now = {r: self.placement.versions[r] for r in self.placement.relations_behind(*edge)}
+        now = {r: self.placement.versions[r] for r in self.placement.sides[edge].relations}
         key = self.placement.keys[edge].at({**now, **past})
         if key not in self._past:
-            columns = self.placement.columns[edge]
+            columns = self.placement.sides[edge].columns
             known = self.store.find(key, columns)
             if known is None:
                 known = Message(key, self._computed(edge, past), column_names(columns))
@@ -141,19 +140,19 @@ class Maintenance:
             return old
         if any(self._marks(name, stale.since[name]) for name in order):
             return self._replaced(edge, old, plus + minus)
-        rows = column_names(self.placement.columns[edge]).get(COUNT)
+        rows = column_names(self.placement.sides[edge].columns).get(COUNT)
         table = self.engine.add(self._output(edge), [old, *plus], minus, rows)
         return self._replaced(edge, old, plus + minus) if table is None else table
 
     def _output(self, edge: Edge) -> Output:
         """What a message of this edge looks like."""
-        names = column_names(self.placement.columns[edge])
+        names = column_names(self.placement.sides[edge].columns)
         columns = tuple(Column(name, each.semiring, ()) for each, name in names.items())
-        return Output((), (), self.placement.keep(*edge), columns)
+        return Output((), (), self.placement.keep[edge], columns)
 
     def _named(self, edge: Edge, message: Message) -> Table:
         """A message with its columns as they are called here, and no others."""
-        names = column_names(self.placement.columns[edge])
+        names = column_names(self.placement.sides[edge].columns)
         if len(message.columns) == len(names) and all(
             message.columns[aggregate] == name for aggregate, name in names.items()
         ):
@@ -162,7 +161,7 @@ class Maintenance:
             Column(name, aggregate.semiring, (Stored(0, message.columns[aggregate]),))
             for aggregate, name in names.items()
         )
-        keep = self.placement.keep(*edge)
+        keep = self.placement.keep[edge]
         given = Input(message.table, {attribute: attribute for attribute in keep})
         contraction = Contraction((given,), (Output((0,), (), keep, columns),))
         return self.engine.contract(contraction)[0]
@@ -180,7 +179,7 @@ class Maintenance:
 
     def _delta(self, edge: Edge, relation: str, since: int, past: Versions) -> Signed:
         """How the change of a relation changes a message."""
-        behind = self.placement.relations_behind(*edge)
+        behind = self.placement.sides[edge].relations
         past = {name: version for name, version in past.items() if name in behind}
         key = (edge, relation, since, frozenset(past.items()))
         if key not in self._deltas:
@@ -197,8 +196,7 @@ class Maintenance:
         alike = [
             (source, other)
             for other in self.tree.neighbours(source)
-            if (source, other) != edge
-            and relation in self.placement.relations_behind(source, other)
+            if (source, other) != edge and relation in self.placement.sides[source, other].relations
         ]
         needed = [
             each
@@ -238,7 +236,7 @@ class Maintenance:
             change = self._delta(onward, relation, since, past)
             if not change.plus and not change.minus:
                 return [change for _ in edges]
-            columns = () if marks else self.placement.columns[onward]
+            columns = () if marks else self.placement.sides[onward].columns
             sent = change.plus[0] if len(change.plus) == 1 and not change.minus else change
             arrivals[onward] = Message(self.placement.keys[onward], sent, column_names(columns))
         for edge in edges:
@@ -273,7 +271,7 @@ class Maintenance:
 
     def _replaced(self, edge: Edge, old: Table, changes: Sequence[Table]) -> Table:
         """The message with what belongs to the keys of the changes computed anew."""
-        keep = self.placement.keep(*edge)
+        keep = self.placement.keep[edge]
         by = tuple(a for a in keep if a in self.tree.separator(*edge) and self._is_key(edge, a))
         if not by:
             return self._computed(edge, NONE)
@@ -301,10 +299,10 @@ class Maintenance:
         joined, but those that go to an empty bag.
         """
         source, target = edge
-        if attribute in self.placement.behind.supplied[target, source]:
+        if attribute in self.placement.sides[target, source].supplied:
             return True
         columns = self.schema.columns_of
-        holders = [r for r in self.placement.relations_behind(*edge) if attribute in columns[r]]
+        holders = [r for r in self.placement.sides[edge].relations if attribute in columns[r]]
         return len(holders) > 1 or all(
             columns[r][attribute] in self.schema.relations[r].table.null_free for r in holders
         )
@@ -312,7 +310,7 @@ class Maintenance:
     # -- contractions ----------------------------------------------------------------------------
 
     def _send(self, edge: Edge) -> Send:
-        return send_of(self.placement, self.placement, *edge)
+        return Send.of(self.placement, edge)
 
     def _call(
         self,

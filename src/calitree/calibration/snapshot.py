@@ -19,7 +19,7 @@ from sqlglot import exp
 from calitree.cache import LRUCache
 from calitree.calibration.adjust import Adjustment
 from calitree.calibration.compiler import Compiled
-from calitree.calibration.planning.placement import Placement, behind_of, with_bindings
+from calitree.calibration.planning.placement import Placement, sides_of, with_bindings
 from calitree.calibration.projection import Projection
 from calitree.calibration.state import REMEMBERED, TreeState
 from calitree.engines.api.contraction import Column, Contraction, Input, Lifted, Output, Table
@@ -53,19 +53,19 @@ class SnapshotCache:
         self.answer: Table | None = None
         """The pivot's."""
         self.adjustments: dict[str, Adjustment | None] = {}
-        self._plans = -1, LRUCache[Compiled](REMEMBERED)
+        self._plans: tuple[int, LRUCache[Compiled]] | None = None
 
     def plans(self, version: int) -> LRUCache[Compiled]:
         """Those made on what the store holds at its `version`. The others may hold messages that are
         evicted, and miss those that are new.
         """
-        known, plans = self._plans
-        if known != version:
-            self._plans = _, plans = version, LRUCache[Compiled](REMEMBERED)
-        return plans
+        known = self._plans
+        if known is None or known[0] != version:
+            self._plans = known = version, LRUCache[Compiled](REMEMBERED)
+        return known[1]
 
     def forget_plans(self) -> None:
-        self._plans = -1, LRUCache[Compiled](REMEMBERED)
+        self._plans = None
 
 
 class Previous(NamedTuple):
@@ -158,10 +158,10 @@ class Snapshot:
     def placement(self, query: Query) -> Placement:
         """A query's annotations on the tree."""
         tree = self.state.tree
-        behind = self.state.behind.of(
-            (query.relations, query.aggregates), lambda: behind_of(tree, query)
+        sides = self.state.sides.of(
+            (query.relations, query.aggregates), lambda: sides_of(tree, query)
         )
-        return Placement(tree, query, self.versions, behind)
+        return Placement(tree, query, self.versions, sides)
 
     @property
     def pivots(self) -> list[Placement]:

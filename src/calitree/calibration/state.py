@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from calitree.cache import LRUCache
-from calitree.calibration.planning.placement import Behind
+from calitree.calibration.planning.placement import Sides
 from calitree.calibration.store import Store
 from calitree.calibration.versions import Changes
 from calitree.engines.api.protocol import Engine
@@ -55,20 +55,17 @@ class TreeState:
     def __post_init__(self) -> None:
         if not self.measures:
             raise QueryError("Ask for at least one measure.")
-        self.maintain(self.maintenance)
         self._changes = Changes(self.engine)
-        self.behind = LRUCache[Behind](REMEMBERED)
+        self.maintain(self.maintenance)
+        self.sides = LRUCache[Sides](REMEMBERED)
 
     def maintain(self, mode: Mode) -> None:
         """Say what happens to messages when relations are updated."""
         if mode not in MODES:
             raise QueryError(f"maintenance is one of {', '.join(MODES)}; got {mode!r}.")
         self.maintenance = mode
-
-    @property
-    def changes(self) -> Changes | None:
+        self.changes = None if mode == "recompute" else self._changes
         """What has changed between versions; None if messages are computed anew, not refreshed."""
-        return None if self.maintenance == "recompute" else self._changes
 
     @cached_property
     def pivot_key(self) -> object:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from sqlglot import exp
 
@@ -51,7 +52,7 @@ class Measure:
     final: exp.Expr = field(compare=False, repr=False)
     plain: exp.Expr | None = field(compare=False, repr=False)
 
-    @property
+    @cached_property
     def relations(self) -> frozenset[str]:
         return frozenset(lift.relation for each in self.aggregates for lift in each.lifts)
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 from calitree.errors import QueryError, did_you_mean
@@ -49,29 +48,16 @@ class Query:
     """SELECT group_by, measures FROM relations WHERE where GROUP BY group_by.
 
     `group_by` pairs each column as written with its attribute; `where` is a conjunction;
-    `relations` are those that are joined.
+    `relations` are those that are joined. `keep` are the attributes grouped by, and `aggregates` those
+    of all measures, each once.
     """
 
     group_by: tuple[tuple[str, str], ...]
     where: tuple[Expression, ...]
     measures: tuple[tuple[str, Measure], ...]
     relations: frozenset[str]
-
-    @cached_property
-    def keep(self) -> tuple[str, ...]:
-        """The attributes grouped by, each once."""
-        return tuple(dict.fromkeys(attribute for _, attribute in self.group_by))
-
-    @cached_property
-    def aggregates(self) -> tuple[Aggregate, ...]:
-        """All aggregates of all measures, each once.
-
-        Sums come with a count of rows, which tells when rows that go have left a group empty.
-        """
-        found = dict.fromkeys(a for _, measure in self.measures for a in measure.aggregates)
-        if any(aggregate.semiring.minus for aggregate in found):
-            found.setdefault(COUNT)
-        return tuple(found)
+    keep: tuple[str, ...]
+    aggregates: tuple[Aggregate, ...]
 
 
 def bind(
@@ -107,7 +93,17 @@ def bind(
             raise QueryError(
                 f"Measure {name!r} needs {missing[0]}, which is left out of this query."
             )
-    return Query(pairs, filters, compiled, frozenset(joined))
+    keep = tuple(dict.fromkeys(attribute for _, attribute in pairs))
+    aggregates = _aggregates(measure for _, measure in compiled)
+    return Query(pairs, filters, compiled, frozenset(joined), keep, aggregates)
+
+
+def _aggregates(measures: Iterable[Measure]) -> tuple[Aggregate, ...]:
+    """Sums come with a count of rows, which tells when rows that go have left a group empty."""
+    found = dict.fromkeys(each for measure in measures for each in measure.aggregates)
+    if any(aggregate.semiring.minus for aggregate in found):
+        found.setdefault(COUNT)
+    return tuple(found)
 
 
 def _joined(schema: Schema, relations: Sequence[str] | None) -> tuple[str, ...]:

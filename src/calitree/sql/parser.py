@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import sqlglot
 from sqlglot import exp
@@ -31,10 +30,7 @@ class Expression:
     node: exp.Expr = field(compare=False, repr=False)
     kind: Kind = field(compare=False)
     text: str = field(compare=False)
-
-    @cached_property
-    def attributes(self) -> frozenset[str]:
-        return frozenset(column.name for column in self.node.find_all(exp.Column))
+    attributes: frozenset[str] = field(compare=False)
 
     def __str__(self) -> str:
         return self.text
@@ -101,7 +97,9 @@ def typed(node: exp.Expr, resolve: Resolver) -> Expression:
 def expression_of(node: exp.Expr, text: str | None = None) -> Expression:
     """Wrap a node that is normalised already (its columns carry attribute names and owners)."""
     sql = node.sql(normalize_functions="upper")
-    return Expression(sql, node, kind_of(node), text if text is not None else display(node))
+    shown = text if text is not None else display(node)
+    attributes = frozenset(column.name for column in node.find_all(exp.Column))
+    return Expression(sql, node, kind_of(node), shown, attributes)
 
 
 def conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:

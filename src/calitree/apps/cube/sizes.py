@@ -52,7 +52,7 @@ class Sizes:
         self.plain = now.cube_pivot(Question((), where))
         every = now.cube_pivot(Question(tuple(columns), where))
         self.behind: dict[Edge, Carried] = {
-            edge: every.carried(*edge) - self.plain.carried(*edge) for edge in self.plain.edges
+            edge: every.carried[edge] - self.plain.carried[edge] for edge in self.plain.edges
         }
         """For each edge, the attributes that a message along it may carry."""
         self._own = frozenset(now.pivot.keys.values())
@@ -100,18 +100,18 @@ class Sizes:
 
     def _bound(self, edge: Edge, carried: Carried) -> float:
         if not carried:
-            keep = self.plain.keep(*edge)
+            keep = self.plain.keep[edge]
             self._count(keep)
             return prod(self._distinct[each] for each in keep)
         least = inf
         for attribute in carried:
             least = min(least, self._distinct[attribute] * self.rows((edge, carried - {attribute})))
-        for relation in self.plain.relations_behind(*edge):
+        for relation in self.plain.sides[edge].relations:
             here = carried & self.tree.relations[relation]
             if len(here) > 1:
                 rest = self.rows((edge, carried - here))
                 least = min(least, self.schema.rows(relation) * rest)
-        largest = max(map(self.schema.rows, self.plain.relations_behind(*edge)))
+        largest = max(map(self.schema.rows, self.plain.sides[edge].relations))
         return min(least, self._joined_behind(edge)) if least > largest else least
 
     def _joined_behind(self, edge: Edge) -> float:
@@ -121,7 +121,7 @@ class Sizes:
             message = self._stored.get(edge)
             if message is not None and COUNT in message.columns:
                 count = Column("n", SUM_PRODUCT, (Stored(0, message.columns[COUNT]),))
-                given = Input(message.table, {each: each for each in self.plain.keep(*edge)})
+                given = Input(message.table, {each: each for each in self.plain.keep[edge]})
                 total = Contraction((given,), (Output((0,), (), (), (count,)),))
                 (found,) = self.engine.contract(total)
                 rows = self.engine.arrow(found).to_pylist()
@@ -147,9 +147,9 @@ class Sizes:
 
     def _cells(self, state: State) -> int:
         edge, carried = state
-        columns = self.plain.columns[edge]
+        columns = self.plain.sides[edge].columns
         parts = sum(len(stored_parts("", each.semiring)) for each in columns)
-        return len(self.plain.keep(*edge)) + len(carried) + parts
+        return len(self.plain.keep[edge]) + len(carried) + parts
 
     def _bytes_of_a_cell(self) -> float:
         """At least what a value takes; more if the messages at hand take more."""

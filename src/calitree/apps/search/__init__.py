@@ -1,5 +1,6 @@
 """Tables that improve a model."""
 
+from calitree.apps.search.forward_selection import search
 from calitree.apps.search.leaderboard import Score, Scored, Search
 
-__all__ = ["Score", "Scored", "Search"]
+__all__ = ["Score", "Scored", "Search", "search"]

@@ -69,7 +69,7 @@ class Cost:
             if edge in self.stored:
                 self._rows[edge] = self.stored[edge].table.rows
             else:
-                keep = self.placement.keep(source, target)
+                keep = self.placement.keep[source, target]
                 values = prod(self.distinct(a) for a in keep)
                 self._rows[edge] = min(self.joined(source, target), values)
         return self._rows[edge]
@@ -92,8 +92,8 @@ class Cost:
         """How many rows of the message join one row at most: one a key, if nothing is carried."""
         edge = (source, target)
         if edge not in self._fanout:
-            if self.placement.carried(source, target):
-                separator = self.tree.separator(source, target)
+            if self.placement.carried[source, target]:
+                separator = self.placement.sides[edge].separator
                 keys = self.cardinalities.get(separator) or prod(map(self.distinct, separator))
                 self._fanout[edge] = max(1.0, self.rows(source, target) / keys)
             else:

@@ -26,33 +26,43 @@ from calitree.query.annotation import (
     Exclude,
     GroupBy,
     Select,
+    SumOut,
     Update,
 )
 from calitree.query.binder import Query
 from calitree.sql.parser import Expression
 
 
-class Behind(NamedTuple):
-    """What is behind each directed edge, whatever is grouped by or filtered: the relations joined,
-    the attributes that they supply, and the columns that a message must carry for the aggregates.
+class Side(NamedTuple):
+    """What is behind a directed edge, whatever is grouped by or filtered: the bags, the relations joined,
+    and the attributes that they supply. `extra` is what is in the separator only because bags were
+    extended.
     """
 
-    relations: Mapping[Edge, frozenset[str]]
-    supplied: Mapping[Edge, frozenset[str]]
-    columns: Mapping[Edge, tuple[Aggregate, ...]]
+    bags: frozenset[str]
+    relations: frozenset[str]
+    supplied: frozenset[str]
+    separator: frozenset[str]
+    extra: frozenset[str]
+    columns: tuple[Aggregate, ...]
+    """What a message must carry for the aggregates."""
 
 
-def behind_of(tree: Hypertree, query: Query) -> Behind:
-    """It depends on the query's relations and aggregates only, so most queries can share it."""
-    relations, supplied, columns = {}, {}, {}
+Sides = Mapping[Edge, Side]
+
+
+def sides_of(tree: Hypertree, query: Query) -> Sides:
+    """They depend on the query's relations and aggregates only, so most queries can share them."""
+    sides = {}
     for edge in tree.directed:
         bags = tree.behind(*edge)
-        here = frozenset(r for r in query.relations if tree.home(r) in bags)
-        parts = (aggregate.behind(here) for aggregate in query.aggregates)
-        relations[edge] = here
-        supplied[edge] = frozenset().union(*(tree.relations[r] for r in here))
-        columns[edge] = tuple(dict.fromkeys(part for part in parts if not part.is_one))
-    return Behind(relations, supplied, columns)
+        relations = frozenset(r for r in query.relations if tree.home(r) in bags)
+        supplied = frozenset().union(*(tree.relations[r] for r in relations))
+        parts = (aggregate.behind(relations) for aggregate in query.aggregates)
+        columns = tuple(dict.fromkeys(part for part in parts if not part.is_one))
+        separator, extra = tree.separator(*edge), tree.extra(*edge)
+        sides[edge] = Side(bags, relations, supplied, separator, extra, columns)
+    return sides
 
 
 @dataclass(frozen=True)
@@ -64,7 +74,7 @@ class Placement:
     versions: Mapping[str, int]
     """The version of each relation; 0, as first loaded, is what no annotation means."""
 
-    behind: Behind
+    sides: Sides
     bound: Mapping[Expression, str] = field(default_factory=dict)
 
     @cached_property
@@ -94,65 +104,53 @@ class Placement:
     def _groups(self) -> tuple[tuple[str, frozenset[str]], ...]:
         return tuple((a, self.tree.holders((a,))) for a in self.query.keep)
 
-    def relations_behind(self, source: str, target: str) -> frozenset[str]:
-        """The joined relations behind an edge. If there are none, the message is the identity."""
-        return self.behind.relations[source, target]
-
     @cached_property
     def edges(self) -> frozenset[Edge]:
         """The directed edges whose messages say something: behind the others all is the identity."""
-        return frozenset(edge for edge, relations in self.behind.relations.items() if relations)
-
-    @property
-    def columns(self) -> Mapping[Edge, tuple[Aggregate, ...]]:
-        """The columns that each message must carry for the query's aggregates."""
-        return self.behind.columns
+        return frozenset(edge for edge, side in self.sides.items() if side.relations)
 
     @cached_property
-    def _selected(self) -> dict[Edge, frozenset[Expression]]:
+    def selected(self) -> dict[Edge, frozenset[Expression]]:
+        """The predicates applied behind each edge."""
         found = {}
-        for edge in self.tree.directed:
-            bags, supplied = self.tree.behind(*edge), self.behind.supplied[edge]
+        for edge, side in self.sides.items():
             # A bag has attributes that a relation left out would supply; then they come from ahead.
             found[edge] = frozenset(
-                p for p, sites in self._sites if sites <= bags and p.attributes <= supplied
+                p
+                for p, sites in self._sites
+                if sites <= side.bags and p.attributes <= side.supplied
             )
         return found
 
-    def selected(self, source: str, target: str) -> frozenset[Expression]:
-        """The predicates applied behind an edge."""
-        return self._selected[source, target]
-
     @cached_property
-    def _carried(self) -> dict[Edge, frozenset[str]]:
-        found = {}
-        for edge in self.tree.directed:
-            bags = self.tree.behind(*edge)
-            carried = {a for a, holders in self._groups if holders <= bags}
-            for predicate, sites in self._sites:
-                if predicate not in self._selected[edge] and (
-                    sites <= bags or not self.candidates[predicate]
-                ):
-                    carried |= {a for a in predicate.attributes if self.tree.holders((a,)) <= bags}
-            found[edge] = frozenset(carried)
-        return found
-
-    def carried(self, source: str, target: str) -> frozenset[str]:
+    def carried(self) -> dict[Edge, frozenset[str]]:
         """Attributes that an edge carries beyond its separator: γ's, and those of predicates still
         to come.
         """
-        return self._carried[source, target]
-
-    def keep(self, source: str, target: str) -> tuple[str, ...]:
-        """The attributes of the message: the separator and what is carried, as far as relations
-        supply them.
-        """
-        wanted = self.tree.separator(source, target) | self.carried(source, target)
-        return tuple(sorted(wanted & self.behind.supplied[source, target]))
+        found, holders = {}, self.tree.holders
+        for edge, side in self.sides.items():
+            carried = {a for a, bags in self._groups if bags <= side.bags}
+            for predicate, sites in self._sites:
+                if predicate not in self.selected[edge] and (
+                    sites <= side.bags or not self.candidates[predicate]
+                ):
+                    carried |= {a for a in predicate.attributes if holders((a,)) <= side.bags}
+            found[edge] = frozenset(carried)
+        return found
 
     @cached_property
-    def _effects(self) -> tuple[tuple[Annotation, frozenset[str]], ...]:
-        """R̄, R⁺ and R*, and the bags that must be behind an edge for them to be in effect there.
+    def keep(self) -> dict[Edge, tuple[str, ...]]:
+        """The attributes of each message: the separator and what is carried, as far as relations
+        supply them.
+        """
+        return {
+            edge: tuple(sorted((side.separator | self.carried[edge]) & side.supplied))
+            for edge, side in self.sides.items()
+        }
+
+    @cached_property
+    def _effects(self) -> tuple[tuple[Annotation, str], ...]:
+        """R̄, R⁺ and R*, and the bag that must be behind an edge for them to be in effect there.
 
         Of a relation that was added, absence needs no annotation: so it was at first.
         """
@@ -160,31 +158,46 @@ class Placement:
         changes: list[Exclude | Augment | Update] = [Exclude(r) for r in self.excluded - added]
         changes += [Augment(r) for r in added - self.excluded]
         changes += [Update(r, v) for r, v in self.versions.items() if v and r not in self.excluded]
-        return tuple((each, frozenset((self.tree.home(each.relation),))) for each in changes)
-
-    def key(self, source: str, target: str) -> MessageKey:
-        """The key of the message source → target under this placement."""
-        extra = self.tree.extra(source, target) & self.behind.supplied[source, target]
-        behind: set[Annotation] = {GroupBy(a) for a in self.carried(source, target) | extra}
-        behind |= {Select(p) for p in self.selected(source, target)}
-        if self._effects:
-            bags = self.tree.behind(source, target)
-            behind |= {annotation for annotation, at in self._effects if at <= bags}
-        return MessageKey(source, target, frozenset(behind))
+        return tuple((each, self.tree.home(each.relation)) for each in changes)
 
     @cached_property
     def keys(self) -> dict[Edge, MessageKey]:
-        return {(u, v): self.key(u, v) for u, v in self.tree.directed}
+        """The key of each message under this placement."""
+        found = {}
+        for edge, side in self.sides.items():
+            extra = side.extra & side.supplied
+            behind: set[Annotation] = {GroupBy(a) for a in self.carried[edge] | extra}
+            behind |= {Select(p) for p in self.selected[edge]}
+            behind |= {annotation for annotation, bag in self._effects if bag in side.bags}
+            found[edge] = MessageKey(*edge, frozenset(behind))
+        return found
 
     def where(self, bag: str, target: str | None) -> tuple[Expression, ...]:
         """The predicates that this bag applies when it sends to `target`, or absorbs (None)."""
         if not self.query.where:
             return ()
-        due = frozenset(self.query.where) if target is None else self.selected(bag, target)
+        due = frozenset(self.query.where) if target is None else self.selected[bag, target]
         for other in self.tree.neighbours(bag):
             if other != target:
-                due -= self.selected(other, bag)
+                due -= self.selected[other, bag]
         return tuple(p for p in self.query.where if p in due)
+
+    def placed(self, root: str, pivot: Placement) -> tuple[tuple[Annotation, str], ...]:
+        """Where each annotation takes effect, given the root; Σ where the pivot's γ is not wanted."""
+        tree, query = self.tree, self.query
+        dropped = (attribute for attribute in pivot.query.keep if attribute not in query.keep)
+        result: list[tuple[Annotation, str]] = []
+        groups: list[GroupBy | SumOut] = [*map(GroupBy, query.keep), *map(SumOut, dropped)]
+        for each in groups:
+            result.append((each, tree.nearest(tree.holders((each.attribute,)), root)))
+        onward = dict(tree.upward(root))
+        for bag in (bag.name for bag in tree.bags):
+            result += [(Select(p), bag) for p in self.where(bag, onward.get(bag))]
+        result += [(Exclude(r), tree.home(r)) for r in sorted(self.excluded - tree.added)]
+        result += [(Augment(r), tree.home(r)) for r in sorted(tree.added - self.excluded)]
+        lifts = {lift for aggregate in query.aggregates for lift in aggregate.lifts}
+        result += [(lift, tree.home(lift.relation)) for lift in sorted(lifts, key=str)]
+        return tuple(result)
 
     def binding(self, predicate: Expression, bag: str) -> Placement:
         """The same placement with one predicate bound to one bag."""

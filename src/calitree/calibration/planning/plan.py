@@ -13,21 +13,56 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from calitree.calibration.message import MessageKey
-from calitree.query.annotation import Aggregate, Annotation
+from calitree.calibration.planning.placement import Placement
+from calitree.jointree.hypertree import Edge
+from calitree.query.annotation import Aggregate, Annotation, Lift
 from calitree.sql.parser import Expression
+
+
+class PivotMessage(NamedTuple):
+    """What the pivot's message along an edge depends on, and what it carries."""
+
+    key: MessageKey
+    columns: tuple[Aggregate, ...]
 
 
 @dataclass(frozen=True)
 class Send:
-    """One message to compute: what it keeps, filters and carries. `why` it is not reused."""
+    """One message to compute: what it keeps, filters and carries."""
 
     key: MessageKey
     keep: tuple[str, ...]
     where: tuple[Expression, ...]
     aggregates: tuple[Aggregate, ...]
-    why: str = ""
+    pivot: PivotMessage | None = field(default=None, compare=False, repr=False)
+    """The pivot's message along the same edge, if this is not the pivot's."""
+
+    @classmethod
+    def of(cls, placement: Placement, edge: Edge, pivot: Placement | None = None) -> Send:
+        """The message of an edge under a placement."""
+        theirs = (
+            None if pivot is None else PivotMessage(pivot.keys[edge], pivot.sides[edge].columns)
+        )
+        where, columns = placement.where(*edge), placement.sides[edge].columns
+        return cls(placement.keys[edge], placement.keep[edge], where, columns, theirs)
+
+    @property
+    def why(self) -> str:
+        """Why the pivot's message does not serve."""
+        if self.pivot is None:
+            return ""
+        here, theirs = self.key.behind, self.pivot.key.behind
+        reasons = [f"{each} is not in the pivot" for each in sorted(map(str, here - theirs))]
+        reasons += [f"the pivot's {each} is not wanted" for each in sorted(map(str, theirs - here))]
+        if reasons:
+            return "; ".join(reasons)
+        new = [column for column in self.aggregates if column not in self.pivot.columns]
+        lifts = frozenset[Lift]().union(*(column.lifts for column in new))
+        names = sorted(map(str, lifts)) if lifts else [str(column) for column in new]
+        return f"{', '.join(names)} is new" if names else "not kept"
 
 
 @dataclass(frozen=True)

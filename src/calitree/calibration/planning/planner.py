@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 from calitree.calibration.message import Message, MessageKey
 from calitree.calibration.planning.cost import choose_root, reachable
-from calitree.calibration.planning.emit import emit, placed, send_of
 from calitree.calibration.planning.placement import Placement, push_down, with_bindings
-from calitree.calibration.planning.plan import Plan, Step
+from calitree.calibration.planning.plan import Absorb, Plan, Send, Step
 from calitree.calibration.planning.staleness import AtHand, find_messages
 from calitree.calibration.projection import Projection
 from calitree.calibration.snapshot import Snapshot
@@ -68,6 +67,31 @@ def missing_edges(placement: Placement, root: str, at_hand: AtHand) -> frozenset
     return frozenset(missing)
 
 
+def emit(
+    placement: Placement,
+    pivot: Placement,
+    root: str,
+    missing: frozenset[Edge],
+    at_hand: AtHand,
+) -> Plan:
+    """Send what is missing towards the root, leaves first, and absorb there."""
+    upward, query = placement.tree.upward(root), placement.query
+    onward = dict(upward)
+    steps = tuple(
+        Step(edge[0], (Send.of(placement, edge, pivot),)) for edge in upward if edge in missing
+    )
+    used = [
+        (u, v)
+        for u, v in upward
+        if (u, v) in placement.edges - missing and (v == root or (v, onward[v]) in missing)
+    ]
+    stale = at_hand.stale
+    reused = tuple(placement.keys[edge] for edge in used if edge not in stale)
+    refreshed = tuple(placement.keys[edge] for edge in used if edge in stale)
+    absorb = Absorb(root, query.keep, placement.where(root, None), query.aggregates)
+    return Plan(root, steps, reused, absorb, placement.placed(root, pivot), refreshed)
+
+
 def plan_calibration(
     schema: Schema,
     placements: Sequence[Placement],
@@ -93,11 +117,11 @@ def plan_calibration(
     at_hand: dict[MessageKey, None] = {}
     for placement in sorted(placements, key=lambda each: -len(each.query.aggregates)):
         for edge in (each for each in tree.directed if each in placement.edges):
-            key, columns = placement.keys[edge], placement.columns[edge]
+            key, columns = placement.keys[edge], placement.sides[edge].columns
             if any(message.carries(columns) for message in stored.get(key, ())):
                 at_hand[key] = None
             elif not any(
-                each.keys[edge] == key and set(columns) <= set(each.columns[edge])
+                each.keys[edge] == key and set(columns) <= set(each.sides[edge].columns)
                 for each in missing[edge]
             ):
                 missing[edge].append(placement)
@@ -109,10 +133,10 @@ def plan_calibration(
     steps = []
     for bag, targets in waves:
         sends = tuple(
-            send_of(placement, placement, bag, v) for v in targets for placement in missing[bag, v]
+            Send.of(placement, (bag, v)) for v in targets for placement in missing[bag, v]
         )
         if sends:
             steps.append(Step(bag, sends))
     reused = tuple(key for key in at_hand if key not in refreshed)
-    where = placed(pivot, pivot, root)
+    where = pivot.placed(root, pivot)
     return Plan(root, tuple(steps), reused, None, where, refreshed)

@@ -61,7 +61,7 @@ def stored_edges(placement: Placement, store: Store) -> dict[Edge, Message]:
     """Every directed edge whose message is at hand."""
     found = {}
     for edge, key in placement.keys.items():
-        message = store.find(key, placement.columns[edge])
+        message = store.find(key, placement.sides[edge].columns)
         if message is not None:
             found[edge] = message
     return found
@@ -78,7 +78,7 @@ def stale_edges(
     found: dict[Edge, Stale] = {}
     for edge in placement.edges - stored.keys():
         key = placement.keys[edge]
-        messages = store.at_any_version(key, placement.columns[edge])
+        messages = store.at_any_version(key, placement.sides[edge].columns)
         able = [
             each for each in (_since(schema, placement, edge, m, changes) for m in messages) if each
         ]
@@ -95,7 +95,7 @@ def _since(
     """What has changed since the message was right; None if that is not known."""
     since: dict[str, int] = {}
     work = COPYING * message.table.rows
-    for relation in placement.relations_behind(*edge):
+    for relation in placement.sides[edge].relations:
         then = message.key.versions.get(relation, 0)
         if then != placement.versions[relation]:
             touched = changes.touched(then, schema.relations[relation])
@@ -134,7 +134,7 @@ def _is_passable(
             continue
         onward = stale
         if arriving not in stale:
-            if len(changed) > 1 or not changed.keys() & placement.relations_behind(*arriving):
+            if len(changed) > 1 or not changed.keys() & placement.sides[arriving].relations:
                 return False
             # The only change comes this way: it is sent on, whatever the message is.
             onward = {**stale, arriving: stale[edge]}
