@@ -33,9 +33,10 @@ test: $(VENV)/.installed-dev ## Run the tests but the slow ones (more options: A
 test-all: $(VENV)/.installed-dev ## Run all tests, with ten times as many random examples
 	HYPOTHESIS_PROFILE=thorough $(PYTEST) $(PARALLEL) --timeout 14400 $(ARGS)
 
-lint: $(VENV)/.installed-dev ## Check style and format
+lint: $(VENV)/.installed-dev ## Check style, format and who imports whom
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 
 types: $(VENV)/.installed-dev ## Check types
 	$(BIN)/mypy
@@ -44,13 +45,13 @@ bench: $(VENV)/.installed-bench ## Measure (which benchmark: ARGS="star …")
 	$(BIN)/python -m benchmarks $(or $(ARGS),star)
 
 docs: $(VENV)/.installed-dev ## Run the examples in the documentation and follow its links
-	$(PYTEST) tests/test_readme.py $(ARGS)
+	$(PYTEST) tests/test_readme.py tests/test_architecture.py $(ARGS)
 
 warm: $(VENV)/.installed-dev ## Let Spark start in half the time (200 MB of cache, Java 25)
 	$(BIN)/calitree warm-up --spark
 
 clean: ## Remove .venv and all that can be made again
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis \
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis \
 		spark-warehouse metastore_db derby.log artifacts
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -46,6 +46,7 @@ from calitree import JoinGraph, WideTable
 from calitree.apps.regression.gram import Gram
 from calitree.apps.regression.least_squares import solve
 from calitree.apps.regression.moments import centres_of, gram_of, questions_of
+from calitree.calibration.branch import Branch
 
 OURS, AFTER = "calibrated tree", "calibrated tree, calibrated before"
 RETRAINED, SKLEARN, SPARK_ML = "factorised retraining", "DuckDB + scikit-learn", "Spark ML"
@@ -102,8 +103,8 @@ class Prepared:
 
 def uncalibrated(graph: JoinGraph) -> WideTable:
     tree = graph.hypertree()
-    return WideTable.uncalibrated(
-        graph.schema, graph.engine, tree, measures={"n": "count(*)"}, memory_limit=0
+    return WideTable(
+        Branch.new(graph.schema, graph.engine, tree, measures={"n": "count(*)"}, memory_limit=0)
     )
 
 

@@ -23,6 +23,7 @@ from benchmarks.compare import Answers
 from benchmarks.data import default_cache
 from benchmarks.frame import Bar, Benchmark, Comparison, Contestant, Heat, Race
 from calitree import JoinGraph, WideTable
+from calitree.calibration.branch import Branch
 from calitree.engines.hybrid import HybridEngine
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def pivot(race: Race, files: list[Path], fanout: int, name: str, make: Any) -> f
     def count() -> int:
         graph = chain_graph(files, make())
         given = graph.schema, graph.engine, graph.hypertree()
-        wide = WideTable.uncalibrated(*given, measures={"n": "count(*)"}, memory_limit=0)
+        wide = WideTable(Branch.new(*given, measures={"n": "count(*)"}, memory_limit=0))
         found: int = wide.query().rows()[0]["n"]
         return found
 

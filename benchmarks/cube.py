@@ -26,6 +26,7 @@ from benchmarks.compare import Answer, Answers
 from benchmarks.frame import Benchmark, Comparison, Contestant, Heat, Race, at_least, positive
 from calitree import JoinGraph, WideTable
 from calitree.apps.cube.cube import Cube
+from calitree.calibration.branch import Branch
 from calitree.calibration.compiler import Compiled, compile_plan
 from calitree.calibration.executor import Run
 from calitree.calibration.planning.plan import Absorb, Plan, Send, Step
@@ -155,8 +156,8 @@ def naive(race: Race, start: Callable[[], JoinGraph], dims: list[str]) -> None:
         plain = graph.hypertree()
         bag = Bag("all", frozenset(graph.schema.attributes), tuple(graph.schema.relations))
         tree = Hypertree((bag,), (), plain.relations, plain.rows)
-        wide = WideTable.uncalibrated(
-            graph.schema, graph.engine, tree, measures=MEASURES, memory_limit=0
+        wide = WideTable(
+            Branch.new(graph.schema, graph.engine, tree, measures=MEASURES, memory_limit=0)
         )
         return {"total": wide.query().arrow()}
 
@@ -182,8 +183,8 @@ def naive(race: Race, start: Callable[[], JoinGraph], dims: list[str]) -> None:
 
 
 def uncalibrated(graph: JoinGraph) -> WideTable:
-    return WideTable.uncalibrated(
-        graph.schema, graph.engine, graph.hypertree(), measures=MEASURES, memory_limit=0
+    return WideTable(
+        Branch.new(graph.schema, graph.engine, graph.hypertree(), measures=MEASURES, memory_limit=0)
     )
 
 

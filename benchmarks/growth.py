@@ -21,6 +21,7 @@ from benchmarks.frame import Bar, Benchmark, Comparison, Contestant, Heat, Race,
 from benchmarks.opponents import DuckDB
 from benchmarks.questions import MEASURES, ONE_PER_DIMENSION, TOTAL, star_graph, together
 from calitree import JoinGraph, WideTable
+from calitree.calibration.branch import Branch
 from calitree.engines.local import LocalEngine
 
 QUESTIONS = (TOTAL, *ONE_PER_DIMENSION)
@@ -76,7 +77,7 @@ def graph_of(files: Mapping[str, Path]) -> JoinGraph:
 def pivot(graph: JoinGraph) -> WideTable:
     """One query on a tree that keeps nothing: upward messages only, made anew every time."""
     given = graph.schema, graph.engine, graph.hypertree()
-    wide = WideTable.uncalibrated(*given, measures=MEASURES, memory_limit=0)
+    wide = WideTable(Branch.new(*given, measures=MEASURES, memory_limit=0))
     TOTAL.ask(wide)
     return wide
 

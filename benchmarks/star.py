@@ -38,6 +38,7 @@ from benchmarks.questions import (
     together,
 )
 from calitree import JoinGraph, WideTable
+from calitree.calibration.branch import Branch
 
 Sources = Mapping[str, Any]
 
@@ -139,7 +140,7 @@ def pivot_heat(side: Side) -> Heat:
     """One query, nothing calibrated: upward messages only, made anew every time."""
     graph = side.graph
     given = graph.schema, graph.engine, graph.hypertree()
-    wide = WideTable.uncalibrated(*given, measures=MEASURES, memory_limit=0)
+    wide = WideTable(Branch.new(*given, measures=MEASURES, memory_limit=0))
     ours = Contestant(side.name, lambda: TOTAL.ask(wide).arrow(), TOTAL.answers)
     theirs = Contestant(side.opponent.name, partial(side.opponent.ask, TOTAL.sql), TOTAL.answers)
     name = "pivot, nothing calibrated"

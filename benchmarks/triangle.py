@@ -24,6 +24,7 @@ from benchmarks.compare import Answer, Answers
 from benchmarks.frame import Bar, Benchmark, Comparison, Contestant, Heat, Race, at_least, positive
 from benchmarks.opponents import DuckDB
 from calitree import JoinGraph, WideTable
+from calitree.calibration.branch import Branch
 
 JOINED = "R JOIN S USING (b) JOIN T USING (a, c)"
 COUNT = f"SELECT count(*) AS n FROM {JOINED}"
@@ -154,7 +155,7 @@ def forget(graph: JoinGraph) -> None:
 def fresh_count(graph: JoinGraph) -> Callable[[], pa.Table]:
     """The number of triangles, with nothing calibrated and the join made anew."""
     given = graph.schema, graph.engine, graph.hypertree()
-    wide = WideTable.uncalibrated(*given, measures=MEASURES, memory_limit=0)
+    wide = WideTable(Branch.new(*given, measures=MEASURES, memory_limit=0))
 
     def count() -> pa.Table:
         forget(graph)

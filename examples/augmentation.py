@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
-from examples.retail import DAYS, ITEMS, STORES, retail
 
 from calitree.apps.search.leaderboard import Search
+from examples.retail import DAYS, ITEMS, STORES, retail
 
 TARGET = "sales.units"
 FEATURES = ["sales.price", "items.perishable", "stores.format"]

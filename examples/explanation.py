@@ -5,9 +5,8 @@ python -m examples.explanation
 
 from __future__ import annotations
 
-from examples.retail import retail
-
 from calitree.apps.explain.explanation import Explanation
+from examples.retail import retail
 
 MEASURES = {"revenue": "sum(sales.price * sales.units)", "basket": "avg(sales.units)"}
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import calitree as ct
 from calitree.cli.main import app
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
 BLOCK = re.compile(r"```(\w+)([^\n]*)\n(.*?)```", re.DOTALL)
 

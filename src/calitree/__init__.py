@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from calitree import apps, saved
+from calitree.application import application
 from calitree.apps.cube import Cube, Estimate
 from calitree.apps.search import Score, Scored, Search
 from calitree.apps.verify import Check, Verification
@@ -36,6 +37,7 @@ from calitree.errors import (
     UpdateError,
 )
 from calitree.join_graph import JoinGraph
+from calitree.join_graph import open_tree as open
 from calitree.jointree.augment import Joinable
 from calitree.jointree.hypertree import Bag, Hypertree
 from calitree.query.custom import aggregate
@@ -45,8 +47,7 @@ from calitree.results.result import Result
 from calitree.saved import RelationStatus, Status
 from calitree.stream import Stream
 from calitree.version import __version__
-from calitree.wide_table import WideTable, application
-from calitree.wide_table import open_tree as open
+from calitree.wide_table import WideTable
 
 if TYPE_CHECKING:
     from calitree.apps.explain.explanation import Explanation

@@ -1,10 +1,15 @@
-"""Declaring a join graph: relations, and how they join. Mistakes are told when they are made."""
+"""Where a wide table comes from: a join graph that is declared, or a tree that was saved.
+
+Mistakes are told when they are made.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
 from typing import Any
 
+from calitree.calibration.branch import MEMORY_LIMIT, Branch
 from calitree.calibration.state import Mode
 from calitree.engines.api.protocol import Engine
 from calitree.engines.registry import engine_of
@@ -14,7 +19,8 @@ from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.joins import On, checked_join, checked_name, joint_kind
 from calitree.jointree.schema import Attribute, ColumnName, Join, Relation, Schema, find_name
 from calitree.progress import Progress
-from calitree.query.binder import MeasureLike
+from calitree.query.binder import MeasureLike, Question
+from calitree.saved.reader import read_tree
 from calitree.wide_table import WideTable
 
 
@@ -165,7 +171,7 @@ class JoinGraph:
         where: str | None = None,
         *,
         tree: Hypertree | None = None,
-        memory_limit: int = 1 << 30,
+        memory_limit: int = MEMORY_LIMIT,
         maintenance: Mode = "lazy",
         progress: Progress | bool | None = None,
     ) -> WideTable:
@@ -183,16 +189,16 @@ class JoinGraph:
             raise QueryError(f"measures is {{name: expression}}; got {measures!r}.")
         if not isinstance(tree, Hypertree | None):
             raise TreeError(f"A tree is what g.hypertree() makes; got {type(tree).__name__}.")
-        wide = WideTable.uncalibrated(
+        branch = Branch.new(
             self.schema,
             self.engine,
             tree if tree is not None else self.hypertree(),
-            measures={"n": "count(*)"} if measures is None else measures,
-            group_by=group_by,
-            where=where,
+            {"n": "count(*)"} if measures is None else measures,
+            Question(tuple(group_by), where),
             memory_limit=memory_limit,
             maintenance=maintenance,
         )
+        wide = WideTable(branch)
         wide.refresh(progress)
         return wide
 
@@ -201,6 +207,17 @@ class JoinGraph:
         lines += [f"  {name}({', '.join(r.columns)})" for name, r in self._relations.items()]
         lines += [f"  {join}" for join in self._joins]
         return "\n".join(lines)
+
+
+def open_tree(
+    path: str | PathLike[str], engine: Any = None, version: int | None = None
+) -> WideTable:
+    """Open a tree that `WideTable.save` has saved: the newest, or an older `version`.
+
+    `engine` is what `JoinGraph` takes, whatever engine the tree was saved from. What a query needs
+    beyond the saved messages is read from the relations, if they are still where they were.
+    """
+    return WideTable(*read_tree(path, engine_of(engine), version))
 
 
 def _root(parent: Mapping[ColumnName, ColumnName], each: ColumnName) -> ColumnName:

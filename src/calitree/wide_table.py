@@ -2,7 +2,7 @@
 
 A façade. A `Branch` has the versions, each a `Snapshot` that stays as it is, over what they all share
 (`TreeState`); the work is done by functions of these. Applications are added to it by those who have
-them (`application`).
+them (see `calitree.application`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from os import PathLike
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from calitree.calibration.branch import Branch
 from calitree.calibration.calibrate import is_calibrated
@@ -18,13 +18,10 @@ from calitree.calibration.executor import answer, plan
 from calitree.calibration.planning.plan import Plan
 from calitree.calibration.snapshot import Snapshot
 from calitree.calibration.state import Mode, TreeState
-from calitree.calibration.store import Store
 from calitree.dml import suppose, update
 from calitree.dml.rows import Columns
 from calitree.engines.api.protocol import Engine
-from calitree.engines.registry import engine_of
-from calitree.errors import CalitreeError
-from calitree.jointree.augment import Joinable, augmented, joinable, keyed
+from calitree.jointree.augment import augmented, joinable, keyed
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.joins import On
 from calitree.jointree.schema import Schema
@@ -33,14 +30,9 @@ from calitree.query.binder import MeasureLike, Measures, Question
 from calitree.results.diff import Difference
 from calitree.results.result import Result
 from calitree.saved.manifest import Saves
-from calitree.saved.reader import read_tree
 from calitree.saved.rebase import reload
 from calitree.saved.writer import COPY_BELOW, save
 from calitree.stream import Stream, stream
-
-MEMORY_LIMIT = 1 << 30
-
-Application = TypeVar("Application", bound=Callable[..., Any])
 
 
 class WideTable:
@@ -64,25 +56,6 @@ class WideTable:
         """Its versions."""
         self.saved = Saves() if saved is None else saved
         """Where it was saved, or opened from."""
-
-    @classmethod
-    def uncalibrated(
-        cls,
-        schema: Schema,
-        engine: Engine,
-        tree: Hypertree,
-        *,
-        measures: Mapping[str, MeasureLike],
-        group_by: Sequence[str] = (),
-        where: str | None = None,
-        memory_limit: int = MEMORY_LIMIT,
-        maintenance: Mode = "lazy",
-    ) -> WideTable:
-        """A wide table that has no message yet: `refresh` passes them all, a query those it needs."""
-        pivot = Question(tuple(group_by), where)
-        state = TreeState(engine, tree, dict(measures), pivot, Store(memory_limit), maintenance)
-        state.check(schema)
-        return cls(Branch(_checked(Snapshot(state, 0, schema))))
 
     @property
     def snapshot(self) -> Snapshot:
@@ -229,7 +202,7 @@ class WideTable:
     def augment(self, table: Any, on: On | None = None, name: str | None = None) -> WideTable:
         """A wide table with one more relation, which reuses every message of this one.
 
-        `table` is what `JoinGraph.add_relation` takes. `on` is a column, a list of columns, or
+        `table` is what `JoinGraph.add_relation` takes, or a `Joinable`. `on` is a column, a list of columns, or
         `{column here: column of the table}`; they may be of several relations. Without it, columns
         join that are named as those which relations here join on. A bare name that this table knows
         goes on to mean what it does here.
@@ -249,14 +222,8 @@ class WideTable:
         >>> high.query(where="altitude > 2600").rows()
         [{'revenue': 30}]
         """
-        added = table if isinstance(table, Joinable) else self.joinable(table, on, name)
-        return self._with(*augmented(self.schema, self.tree, added))
-
-    def joinable(self, table: Any, on: On | None = None, name: str | None = None) -> Joinable:
-        """A table as `augment` takes it, loaded and checked: `augment` takes this too, as often as
-        wanted.
-        """
-        return joinable(self.schema, self.engine, table, on, name)
+        added = joinable(self.schema, self.engine, table, on, name)
+        return WideTable(self.branch.extended(*augmented(self.schema, self.tree, added)))
 
     def keyed(self, columns: Sequence[str]) -> WideTable:
         """A wide table with an empty bag for these columns, which may be of several relations.
@@ -264,11 +231,8 @@ class WideTable:
         Relations that are added on them later stand beside it, and share the message that arrives
         there.
         """
-        return self._with(self.schema, keyed(self.schema, self.tree, columns))
-
-    def _with(self, schema: Schema, tree: Hypertree) -> WideTable:
-        """One of its own on a tree that has a bag more."""
-        return WideTable(Branch(_checked(Snapshot(self.state.with_tree(tree), 0, schema))))
+        tree = keyed(self.schema, self.tree, columns)
+        return WideTable(self.branch.extended(self.schema, tree))
 
     # -- supposing -------------------------------------------------------------------------------
 
@@ -389,40 +353,3 @@ class WideTable:
         if self.saved.last is not None:
             lines.append(f"  {self.saved.last}")
         return "\n".join(lines)
-
-
-def _checked(snapshot: Snapshot) -> Snapshot:
-    """An error if the pivot asks what the graph does not have."""
-    snapshot.pivot  # noqa: B018
-    return snapshot
-
-
-def open_tree(
-    path: str | PathLike[str], engine: Any = None, version: int | None = None
-) -> WideTable:
-    """Open a tree that `WideTable.save` has saved: the newest, or an older `version`.
-
-    `engine` is what `JoinGraph` takes, whatever engine the tree was saved from. What a query needs
-    beyond the saved messages is read from the relations, if they are still where they were.
-    """
-    return WideTable(*read_tree(path, engine_of(engine), version))
-
-
-def application(function: Application) -> Application:
-    """Make a function of a wide table a method of all of them: so applications are reached, those of
-    `calitree.apps` as well as your own.
-
-    >>> from calitree import JoinGraph, application
-    >>> @application
-    ... def total(wide):
-    ...     return wide.query().rows()[0]
-    >>> g = JoinGraph(engine="reference")
-    >>> g.add_relation("sales", {"store": [1, 1, 2], "price": [10, 20, 5]})
-    >>> g.calibrate({"revenue": "sum(price)"}).total()
-    {'revenue': 35}
-    """
-    name = function.__name__
-    if getattr(WideTable, name, function) is not function:
-        raise CalitreeError(f"A wide table has {name} already; call the application otherwise.")
-    setattr(WideTable, name, function)
-    return function

@@ -11,11 +11,19 @@ from typing import NamedTuple
 from calitree.calibration.calibrate import calibrate, messages_of, refresh
 from calitree.calibration.planning.plan import Plan
 from calitree.calibration.snapshot import Snapshot
+from calitree.calibration.state import Mode, TreeState
+from calitree.calibration.store import Store
 from calitree.calibration.versions import Change, Updated, new_version
+from calitree.engines.api.protocol import Engine
 from calitree.errors import ConflictError, QueryError, UpdateError
-from calitree.jointree.schema import Relation
+from calitree.jointree.hypertree import Hypertree
+from calitree.jointree.schema import Relation, Schema
 from calitree.progress import Progress
-from calitree.query.binder import Question
+from calitree.query.binder import MeasureLike, Question
+
+MEMORY_LIMIT = 1 << 30
+"""Bytes of the messages that delta queries may keep beside the pivot's own."""
+TOTAL = Question()
 
 KEPT = 100
 """So many versions can be told; older ones would keep their rows in memory for ever."""
@@ -47,6 +55,30 @@ class Branch:
         self.calibration: Plan | None = None
         """How the messages were last brought up to date."""
         self._snapshots = OrderedDict([(first.number, first)])
+
+    @classmethod
+    def new(
+        cls,
+        schema: Schema,
+        engine: Engine,
+        tree: Hypertree,
+        measures: Mapping[str, MeasureLike],
+        pivot: Question = TOTAL,
+        *,
+        memory_limit: int = MEMORY_LIMIT,
+        maintenance: Mode = "lazy",
+    ) -> Branch:
+        """A tree that has no message yet: `refresh` passes them all, a query those it needs."""
+        if tree.relations != {r: frozenset(c) for r, c in schema.columns_of.items()}:
+            raise QueryError(
+                "The tree was made for another join graph; make it anew with g.hypertree()."
+            )
+        state = TreeState(engine, tree, dict(measures), pivot, Store(memory_limit), maintenance)
+        return cls(Snapshot(state, 0, schema).checked())
+
+    def extended(self, schema: Schema, tree: Hypertree) -> Branch:
+        """One of its own on a tree that has a bag more. It begins with all messages of this one."""
+        return Branch(Snapshot(self.state.with_tree(tree), 0, schema).checked())
 
     @property
     def versions(self) -> range:

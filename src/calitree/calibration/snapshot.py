@@ -86,6 +86,11 @@ class Snapshot:
     previous: Previous | None = None
     cache: SnapshotCache = field(default_factory=SnapshotCache)
 
+    def checked(self) -> Snapshot:
+        """An error if the pivot asks what the graph does not have."""
+        self.pivot  # noqa: B018
+        return self
+
     def successor(self, number: int, changed: Mapping[str, Relation]) -> Snapshot:
         """The next version, when these relations are others."""
         old, schema = self.schema.relations, self.schema.having(changed)

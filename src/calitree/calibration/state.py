@@ -13,7 +13,6 @@ from calitree.calibration.versions import Changes
 from calitree.engines.api.protocol import Engine
 from calitree.errors import QueryError
 from calitree.jointree.hypertree import Hypertree
-from calitree.jointree.schema import Schema
 from calitree.query.binder import MeasureLike, Question
 
 if TYPE_CHECKING:
@@ -71,13 +70,6 @@ class TreeState:
     def pivot_key(self) -> object:
         """By which a question is known that asks for the pivot itself."""
         return self.pivot.key
-
-    def check(self, schema: Schema) -> None:
-        """An error if the tree was made for another graph."""
-        if self.tree.relations != {r: frozenset(c) for r, c in schema.columns_of.items()}:
-            raise QueryError(
-                "The tree was made for another join graph; make it anew with g.hypertree()."
-            )
 
     def with_tree(self, tree: Hypertree) -> TreeState:
         """A state of its own for a tree that has a bag more. It begins with all messages of this one."""

@@ -7,21 +7,30 @@ import re
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-if TYPE_CHECKING:
-    from calitree.query.binder import MeasureLike
+from calitree.cli.formats import check_format, write
+from calitree.cli.model import Model
+from calitree.engines.spark.session import spark_session
+from calitree.engines.spark.session.launch import LOCAL
+from calitree.engines.spark.session.startup import warm_up as archive_classes
+from calitree.errors import CalitreeError, EngineError, QueryError, did_you_mean
+from calitree.join_graph import open_tree
+from calitree.query.binder import MeasureLike
+from calitree.saved import status as status_of
+from calitree.saved import vacuum as vacuum_tree
+from calitree.saved.directory import Directory
+from calitree.saved.manifest import MANIFESTS
+from calitree.version import __version__
 
 
 class Commands(TyperGroup):
     """All commands: our own errors are one line on standard error, not a traceback."""
 
     def invoke(self, ctx: Any) -> Any:
-        from calitree.errors import CalitreeError
-
         try:
             return super().invoke(ctx)
         except CalitreeError as error:
@@ -57,8 +66,6 @@ def top(
     ] = False,
 ) -> None:
     if version:
-        from calitree import __version__
-
         typer.echo(f"calitree {__version__}")
         raise typer.Exit
 
@@ -117,10 +124,6 @@ def calibrate(
         n = "count(*)"
         revenue = "sum(sales.price)"
     """
-    from calitree.cli.model import Model
-    from calitree.saved.directory import Directory
-    from calitree.saved.manifest import MANIFESTS
-
     given = Model.read(model)
     graph = given.graph(_engine(engine, master, remote, in_process))
     # Where nothing can be saved, that is better known before long work than after it.
@@ -172,9 +175,6 @@ def query(
     json     an object a line; decimals, dates and times are text
     parquet  with --output only
     """
-    from calitree import open as open_tree
-    from calitree.cli.formats import check_format, write
-
     check_format(form, output)
     wide = open_tree(tree, _engine(engine, master, None, None), version)
     asked: dict[str, Any] = {
@@ -198,8 +198,6 @@ def status(
     version: Annotated[int | None, typer.Option(help="An older version of the tree.")] = None,
 ) -> None:
     """Tell what a saved tree holds, and which relations are missing."""
-    from calitree.saved import status as status_of
-
     typer.echo(str(status_of(tree, version)))
 
 
@@ -217,8 +215,6 @@ def vacuum(
     Writers that were killed leave such files, and writers at work are about to name them: with
     --grace 0 nobody should be saving to it meanwhile.
     """
-    from calitree.saved import vacuum as vacuum_tree
-
     for name in vacuum_tree(tree, keep, grace):
         typer.echo(f"deleted {name}")
 
@@ -240,8 +236,6 @@ def warm_up(
 
     compile_all()
     if spark:
-        from calitree.engines.spark.session.startup import warm_up as archive_classes
-
         typer.echo(f"Spark starts from {archive_classes()}", err=True)
 
 
@@ -253,10 +247,7 @@ def _engine(
         return name
     from calitree.engines.hybrid import HybridEngine
     from calitree.engines.hybrid.routing import Limits
-    from calitree.engines.spark import SparkEngine
-    from calitree.engines.spark.session import spark_session
-    from calitree.engines.spark.session.launch import LOCAL
-    from calitree.errors import EngineError
+    from calitree.engines.spark.engine import SparkEngine
 
     if name not in (None, "hybrid", "spark"):
         raise EngineError(f"--master, --remote and --in-process are not for the {name} engine.")
@@ -276,8 +267,6 @@ def _measures(given: list[str] | None, known: Mapping[str, MeasureLike]) -> Any:
 
     A new one without a name is called as it is written.
     """
-    from calitree.errors import QueryError, did_you_mean
-
     if not given:
         return None
     found: dict[str, MeasureLike] = {}

@@ -29,7 +29,7 @@ def engine_of(engine: Any) -> Engine:
 
             return ReferenceEngine()
         if engine == "spark":
-            from calitree.engines.spark import SparkEngine
+            from calitree.engines.spark.engine import SparkEngine
 
             return SparkEngine()
         raise EngineError(f"There is no engine {engine!r}.{did_you_mean(engine, NAMES)}")

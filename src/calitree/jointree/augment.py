@@ -46,7 +46,9 @@ class Joinable:
 def joinable(
     schema: Schema, engine: Engine, table: Any, on: On | None = None, name: str | None = None
 ) -> Joinable:
-    """A table that `WideTable.augment` is given, loaded and checked."""
+    """A table that `WideTable.augment` is given, loaded and checked; one that is so already, as it is."""
+    if isinstance(table, Joinable):
+        return table
     chosen = checked_name(_name(table, schema) if name is None else name, schema.relations)
     relation = Relation(chosen, engine.load(chosen, table), added=True)
     keys = _common(schema, relation) if on is None else _keys(schema, relation, on)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from html import escape
 from itertools import combinations
 
+from calitree.application import application
 from calitree.apps.cube.lattice import Lattice
 from calitree.apps.cube.sizes import Carried, Sizes
 from calitree.calibration.calibrate import cube_messages
@@ -25,7 +26,7 @@ from calitree.progress import Progress
 from calitree.query.binder import Measures, Question
 from calitree.results.having import Selected
 from calitree.results.result import Result
-from calitree.wide_table import WideTable, application
+from calitree.wide_table import WideTable
 
 Columns = tuple[str, ...]
 

@@ -56,10 +56,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from calitree.application import application
 from calitree.apps.explain.options import Options
 from calitree.progress import Progress
 from calitree.query.binder import MeasureLike
-from calitree.wide_table import WideTable, application
+from calitree.wide_table import WideTable
 
 if TYPE_CHECKING:
     from calitree.apps.explain.explanation import Explanation

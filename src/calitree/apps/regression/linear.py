@@ -10,6 +10,7 @@ import math
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
+from calitree.application import application
 from calitree.apps.regression.factors import choice, complete_rows, weighted_mean
 from calitree.apps.regression.frames import predictions, r2_of, table_of
 from calitree.apps.regression.gram import Gram
@@ -18,7 +19,7 @@ from calitree.apps.regression.moments import factors_of, gram_of
 from calitree.errors import QueryError, did_you_mean
 from calitree.progress import Progress
 from calitree.results.result import Result
-from calitree.wide_table import WideTable, application
+from calitree.wide_table import WideTable
 
 if TYPE_CHECKING:
     from calitree.apps.regression.gram import Array

@@ -18,6 +18,7 @@ from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
 
+from calitree.application import application
 from calitree.apps.explain.candidates import column_text
 from calitree.apps.regression.factors import ROWS, complete_rows, factor_of, total
 from calitree.apps.regression.gram import Gram
@@ -29,7 +30,7 @@ from calitree.apps.search.tables import Candidate, candidate, keys_of, named
 from calitree.errors import CalitreeError, QueryError, did_you_mean
 from calitree.jointree.joins import On
 from calitree.progress import Listener, Progress, progress_bar
-from calitree.wide_table import WideTable, application
+from calitree.wide_table import WideTable
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calitree.errors import CalitreeError, QueryError
-from calitree.jointree.augment import Joinable
+from calitree.jointree.augment import Joinable, joinable
 from calitree.storage.listing import ending, files_of, looks_like_a_path
 from calitree.types import Kind
 
@@ -118,7 +118,7 @@ def candidate(
     """A table that is loaded and joins; or why it cannot be a candidate."""
     table, own = given if _is_pair(given) else (given, on)
     try:
-        found = wide.joinable(table, own, name)
+        found = joinable(wide.schema, wide.engine, table, own, name)
     except CalitreeError as error:
         return str(error)
     alone, features, unfit = wide.augment(found), [], []

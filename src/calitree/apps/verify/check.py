@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from calitree.application import application
 from calitree.apps.verify.plain import Plain, attributes_of, plain_of, query_sql, wide_sql
 from calitree.engines.api.signed import settled
 from calitree.jointree.schema import Schema
 from calitree.query.binder import Query, Question
 from calitree.results.result import Result
 from calitree.types import Kind
-from calitree.wide_table import WideTable, application
+from calitree.wide_table import WideTable
 
 if TYPE_CHECKING:
     import pyarrow as pa

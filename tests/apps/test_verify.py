@@ -1,0 +1,106 @@
+"""`verify` finds what is wrong, and the demo tells it by its exit status."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+import calitree as ct
+from calitree.apps.verify.check import compare
+from calitree.cli import demo
+from calitree.cli.main import app
+from calitree.engines.local.encoding import values
+from tests.test_join_graph import nations
+
+
+@pytest.mark.parametrize("engine", ["reference", "local"])
+def test_right_answers_agree(engine: str) -> None:
+    checked = (
+        nations(engine)
+        .calibrate({"n": "count(*)", "s": "sum(price)", "m": "max(n2.name)"})
+        .verify()
+    )
+    assert checked.ok and checked
+    assert len(checked.checks) > 10
+    assert str(checked).count("agrees") == len(checked.checks)
+
+
+def spoil(wide: ct.WideTable) -> None:
+    """Make the numbers of all messages wrong."""
+    for message in wide.state.store.pinned:
+        table: Any = message.table
+        for name, old in list(table.annotations.items()):
+            table.annotations[name] = values.Value(old.data * 2, old.valid, old.scale)
+
+
+def test_a_wrong_message_is_found() -> None:
+    wide = nations().calibrate()
+    spoil(wide)
+    checked = wide.verify()
+    assert not checked.ok and not checked
+    assert "in the join" in str(checked)
+
+
+def test_compare_sees_every_kind_of_difference() -> None:
+    def table(**columns: Any) -> Any:
+        import pyarrow as pa
+
+        return pa.table(columns)
+
+    same = table(k=[1, None], v=[1.0, 2.0])
+    assert compare(same, table(k=[None, 1], v=[2.0, 1.0 + 1e-13]), 1) == ""
+    assert "only in the join" in compare(table(k=[1], v=[1.0]), same, 1)
+    assert "only in ours" in compare(same, table(k=[1], v=[1.0]), 1)
+    assert "v is 2.0" in compare(same, table(k=[1, None], v=[1.0, 2.1]), 1)
+    assert "v is None" in compare(table(v=[None]), table(v=[0]), 0)
+    assert "2 times" in compare(table(k=[1, 1], v=[1, 1]), table(k=[1], v=[1]), 1)
+
+
+def test_the_demo_locally() -> None:
+    console = Console(width=140, record=True, quiet=True)
+    assert demo.run("local", console)
+    done = CliRunner().invoke(app, ["demo", "--engine", "local"])
+    assert done.exit_code == 0, done.output
+    assert "Every answer agrees" in done.output and "276,688" in done.output
+    assert done.output.count(" yes ") == len(demo.QUESTIONS) == 8
+
+
+def test_the_demo_fails_if_an_answer_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    calibrate = ct.JoinGraph.calibrate
+
+    def wrong(self: ct.JoinGraph, *args: Any, **kwargs: Any) -> ct.WideTable:
+        wide = calibrate(self, *args, **kwargs)
+        spoil(wide)
+        return wide
+
+    monkeypatch.setattr(ct.JoinGraph, "calibrate", wrong)
+    done = CliRunner().invoke(app, ["demo", "--engine", "local"])
+    assert done.exit_code == 1
+    assert "SOME ANSWERS DIFFER" in done.output
+
+
+def test_the_command_line_explains_itself() -> None:
+    runner = CliRunner()
+    assert "demo" in runner.invoke(app, ["--help"]).output
+    assert runner.invoke(app, ["--version"]).output == f"calitree {ct.__version__}\n"
+    assert runner.invoke(app, ["nonsense"]).exit_code == 2
+
+
+@pytest.mark.spark
+def test_the_demo_on_spark(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of the demo, on every fiftieth flight: this session interprets queries."""
+    write = demo.write_flights
+
+    def some(directory: Path) -> dict[str, str]:
+        paths = write(directory)
+        flights = pq.read_table(paths["flights"])
+        pq.write_table(flights.take(list(range(0, len(flights), 50))), paths["flights"])
+        return paths
+
+    monkeypatch.setattr(demo, "write_flights", some)
+    assert demo.run(spark, Console(width=140, quiet=True))

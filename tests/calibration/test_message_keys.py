@@ -1,0 +1,128 @@
+"""Proposition 1 as a property: equal keys, equal messages; an annotation changes exactly the keys
+downstream.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from calitree.calibration.branch import Branch
+from calitree.calibration.planning.placement import Placement
+from calitree.query.annotation import Exclude, GroupBy, Select, Update
+from calitree.query.binder import Question
+from calitree.wide_table import WideTable
+from tests.support.databases import Database, databases, join_size, questions
+from tests.support.scale import examples
+
+
+def wide_table(database: Database, engine: str = "reference", **pivot: Any) -> WideTable:
+    graph = database.graph(engine)
+    given = pivot.pop("measures", {"n": "count(*)"})
+    tree = graph.hypertree()
+    return WideTable(Branch.new(graph.schema, graph.engine, tree, given, Question(**pivot)))
+
+
+def placement_of(wide: WideTable, **asked: Any) -> Placement:
+    return wide.snapshot.placement(wide.snapshot.bind(Question(**asked)).query)
+
+
+def contents(wide: WideTable) -> dict[Any, Any]:
+    """Every message's rows by key, each column under the aggregate it holds."""
+    found = {}
+    for message in wide.state.store.pinned:
+        rows = wide.engine.arrow(message.table).to_pylist()
+        names = {name: str(aggregate) for aggregate, name in message.columns.items()}
+        found[message.key] = {
+            aggregate: sorted(
+                (
+                    tuple(str(v) for k, v in row.items() if k not in names),
+                    round(row[name], 6) if isinstance(row[name], float) else row[name],
+                )
+                for row in rows
+            )
+            for name, aggregate in names.items()
+        }
+    return found
+
+
+def test_equal_keys_carry_equal_messages() -> None:
+    """Two pivots over one database: where a key and an aggregate agree, the columns are equal."""
+    compared = []
+
+    @settings(max_examples=examples(150), suppress_health_check=list(HealthCheck), deadline=None)
+    @given(data=st.data())
+    def run(data: st.DataObject) -> None:
+        database = data.draw(databases(max_relations=5, max_rows=15))
+        assume(join_size(database) <= 3_000)
+        tables = []
+        for _ in range(2):
+            wide = wide_table(database, **data.draw(questions(database, exclusions=False)))
+            wide.refresh()
+            tables.append(contents(wide))
+        for key in tables[0].keys() & tables[1].keys():
+            for aggregate in tables[0][key].keys() & tables[1][key].keys():
+                assert tables[0][key][aggregate] == tables[1][key][aggregate], key
+                compared.append(len(tables[0][key][aggregate]))
+
+    run()
+    assert sum(rows > 0 for rows in compared) > 100
+
+
+@settings(max_examples=examples(300), suppress_health_check=list(HealthCheck), deadline=None)
+@given(data=st.data())
+def test_each_annotation_changes_exactly_the_keys_downstream(data: st.DataObject) -> None:
+    database = data.draw(databases(max_relations=7, max_rows=3))
+    wide = wide_table(database)
+    tree, plain = wide.tree, placement_of(wide)
+    column = data.draw(st.sampled_from(database.columns()))
+    attribute = wide.schema.column(column).attribute
+    holders = tree.holders((attribute,))
+
+    grouped = placement_of(wide, group_by=[column])
+    filtered = placement_of(wide, where=f"{column} is not null")
+    bag = data.draw(st.sampled_from(sorted(holders)))
+    bound = filtered.binding(filtered.query.where[0], bag)
+    lifted = placement_of(wide, measures={"m": f"count({column})"})
+    home = tree.home(column.split(".")[0])
+    for u, v in tree.directed:
+        behind = tree.behind(u, v)
+        plain_key = plain.keys[u, v]
+        # γ and a free σ are behind an edge once no bag on the other side has the attribute.
+        assert (grouped.keys[u, v] != plain_key) == (holders <= behind)
+        assert (filtered.keys[u, v] != plain_key) == (holders <= behind)
+        # A bound σ is behind every edge that leads away from its bag.
+        assert (bound.keys[u, v] != plain_key) == (bag in behind)
+        # λ changes columns, never rows, and only downstream of its relation.
+        assert lifted.keys[u, v] == plain_key
+        new = set(lifted.sides[u, v].columns) - set(plain.sides[u, v].columns)
+        lifts = {lift for a in lifted.query.aggregates for lift in a.lifts}
+        assert bool(new) == (bool(lifts) and home in behind)
+    assert any(isinstance(a, GroupBy) for key in grouped.keys.values() for a in key.behind) == any(
+        holders <= tree.behind(u, v) for u, v in tree.directed
+    )
+    assert all(isinstance(a, Select) for key in bound.keys.values() for a in key.behind)
+
+
+@settings(max_examples=examples(200), suppress_health_check=list(HealthCheck), deadline=None)
+@given(data=st.data())
+def test_leaving_out_or_updating_a_relation_changes_exactly_the_keys_downstream(
+    data: st.DataObject,
+) -> None:
+    database = data.draw(databases(max_relations=7, max_rows=3))
+    wide = wide_table(database)
+    name = data.draw(st.sampled_from(sorted(database.tables)))
+    rest = [other for other in database.tables if other != name]
+    assume(len(wide.schema.components(rest)) == 1)
+    without = placement_of(wide, relations=rest)
+    plain = placement_of(wide)
+    updated = replace(plain, versions={**plain.versions, name: 3})
+    for u, v in wide.tree.directed:
+        downstream = wide.tree.home(name) in wide.tree.behind(u, v)
+        assert (without.keys[u, v] != plain.keys[u, v]) == downstream
+        assert (Exclude(name) in without.keys[u, v].behind) == downstream
+        assert (updated.keys[u, v] != plain.keys[u, v]) == downstream
+        assert (Update(name, 3) in updated.keys[u, v].behind) == downstream

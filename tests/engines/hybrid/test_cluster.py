@@ -1,0 +1,174 @@
+"""Spark on a cluster: executors in processes of their own, without calitree, and mortal."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import calitree as ct
+from calitree.engines.hybrid import HybridEngine
+from calitree.engines.spark import SparkEngine
+from calitree.errors import EngineError
+from tests.support.cluster import (
+    AT_HOME,
+    FEW,
+    MEASURES,
+    OF_THE_FACT,
+    SMALL,
+    Cluster,
+    bare_python,
+    cluster,
+    differences,
+    finish,
+    heard,
+    star,
+    start,
+    tell,
+    write_star,
+)
+
+pytestmark = pytest.mark.xdist_group("cluster")
+
+LARGE = 100_000
+"""Bytes above which a relation is read by tasks: so are the sales, and nothing else."""
+
+
+@pytest.fixture(scope="module")
+def a_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    directory = tmp_path_factory.mktemp("cluster")
+    with cluster(directory, XDG_CACHE_HOME=str(directory / "cache")) as made:
+        yield made
+
+
+@pytest.fixture
+def spark_cluster(a_cluster: Cluster) -> Cluster:
+    """With two workers that live."""
+    while sum(worker.lives for worker in a_cluster.workers) < 2:
+        a_cluster.add_worker()
+    return a_cluster
+
+
+@pytest.fixture(scope="module")
+def sales(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(write_star(tmp_path_factory.mktemp("sales"), rows=300_000, files=60))
+
+
+# -- run by drivers, in processes of their own ---------------------------------------------------
+
+
+def ask_two_engines(master: str, directory: str) -> dict[str, Any]:
+    session = ct.spark_session(master, config=SMALL)
+    path = list(sys.path)
+    wide = star(directory, HybridEngine(session, in_process=LARGE)).calibrate(MEASURES)
+    found: dict[str, Any] = {"hybrid": differences(directory, wide, AT_HOME + OF_THE_FACT)}
+    wide = star(directory, SparkEngine(session)).calibrate(FEW)
+    found["spark"] = differences(directory, wide, [AT_HOME[1], OF_THE_FACT[0]], FEW)
+    return {**found, "path is as it was": sys.path == path}
+
+
+def ask_bare_executors(master: str, directory: str, *pythons: str) -> list[Any]:
+    """With each of these as the Python of the executors: what is wrong, or why it cannot be done."""
+    session = ct.spark_session(master, config=SMALL)
+    found: list[Any] = []
+    for python in pythons:
+        session.sparkContext.pythonExec = python
+        try:
+            wide = star(directory, HybridEngine(session, in_process=LARGE)).calibrate(FEW)
+            found.append(differences(directory, wide, AT_HOME + OF_THE_FACT[:1], FEW))
+        except EngineError as error:
+            found.append(str(error))
+    return found
+
+
+def ask_while_a_worker_dies(master: str, directory: str) -> dict[str, Any]:
+    """Says when it is in the middle of calibration, and waits to hear that a worker is dead.
+
+    There are as many tasks as if there were many cores, and then some that sum what they found.
+    """
+    session = ct.spark_session(master, config={**SMALL, "spark.default.parallelism": "40"})
+    tracker = session.sparkContext.statusTracker()
+    seen: dict[str, Any] = {}
+
+    def stage() -> Any:
+        stages = map(tracker.getStageInfo, tracker.getActiveStageIds())
+        return next((each for each in stages if each and each.numTasks > 20), None)
+
+    def watch() -> None:
+        while (now := stage()) is None or now.numCompletedTasks < 3:
+            time.sleep(0.01)
+        print("in the middle", flush=True)
+        sys.stdin.readline()
+        now = stage()
+        seen["left when it died"] = now.numTasks - now.numCompletedTasks if now else 0
+
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
+    wide = star(directory, HybridEngine(session, in_process=LARGE)).calibrate(FEW)
+    watching.join(timeout=60)
+    assert seen, "there was no middle to kill it in"
+    seen["wrong"] = differences(directory, wide, AT_HOME, FEW)
+    small = ct.JoinGraph(SparkEngine(session))
+    small.add_relation("a", {"k": [1, 2], "u": [1, 1]})
+    small.add_relation("b", {"k": [1, 2]})
+    small.add_join("a", "b", on="k")
+    kept = small.calibrate()
+    print("has messages on executors", flush=True)
+    sys.stdin.readline()
+    with pytest.raises(EngineError) as caught:
+        kept.query(group_by=["u"])
+    seen["why"] = str(caught.value).rpartition(": ")[2]
+    seen["again"] = small.calibrate().query(group_by=["u"]).rows()
+    return seen
+
+
+# -- tests ---------------------------------------------------------------------------------------
+
+
+def test_answers_of_a_cluster(spark_cluster: Cluster, sales: str) -> None:
+    driver = start(ask_two_engines, spark_cluster.url, sales, PYSPARK_PYTHON=sys.executable)
+    assert finish(driver) == {"hybrid": [], "spark": [], "path is as it was": True}
+
+
+def test_executors_without_calitree(spark_cluster: Cluster, sales: str, tmp_path: Path) -> None:
+    lacking = bare_python(tmp_path / "lacking", "numba", "sqlglot")
+    bare = bare_python(tmp_path / "bare")
+    driver = start(ask_bare_executors, spark_cluster.url, sales, str(lacking), str(bare))
+    why, wrong = finish(driver)
+    assert why == (
+        "Spark could not compute messages from sales (60 splits): ImportError: the Python of Spark's "
+        f"executors ({sys.executable}) has no numba, sqlglot. Install there: pip install numba sqlglot"
+    )
+    assert wrong == []
+    shipped = spark_cluster.directory / "cache" / "calitree" / "shipped"
+    kept = shipped.glob("*/calitree/engines/local/*/__pycache__/*.nbi")
+    assert list(kept), "machine code for the next worker"
+
+
+def test_a_worker_dies_in_the_middle(spark_cluster: Cluster, sales: str) -> None:
+    python = {"PYSPARK_PYTHON": sys.executable}
+    driver = start(ask_while_a_worker_dies, spark_cluster.url, sales, **python)
+    killed = ""
+    try:
+        if heard(driver) == "in the middle":
+            killed = spark_cluster.workers[-1].kill()
+            tell(driver, "it is dead")
+        if heard(driver) == "has messages on executors":
+            for worker in spark_cluster.workers:
+                worker.kill(below=True)
+            tell(driver, "they are dead")
+    finally:
+        found = finish(driver)
+    assert "CoarseGrainedExecutorBackend" in killed, "its executor"
+    assert "pyspark.daemon" in killed, "and the Python of that"
+    assert found.pop("left when it died") > 0
+    assert found == {
+        "wrong": [],
+        "why": "a message is lost with the executor that held it. Calibrate again.",
+        "again": [{"u": 1, "n": 2}],
+    }

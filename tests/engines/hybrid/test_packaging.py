@@ -1,0 +1,100 @@
+"""The archive that goes to executors: what is in it, and what an executor makes of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import pytest
+
+from calitree.engines.hybrid import packaging as shipping
+from calitree.engines.hybrid.packaging import archive, ship
+from tests.support.cluster import bare_python
+
+SOURCE = Path(shipping.__file__).parents[2]
+
+
+@pytest.fixture
+def executor(tmp_path: Path) -> Path:
+    """A directory with the archive in it, as Spark would put it there."""
+    directory = tmp_path / "executor"
+    directory.mkdir()
+    shutil.copy(archive(), directory)
+    return directory
+
+
+def origin(executor: Path, cache: Path, *path: Path) -> str:
+    """From where a worker imports calitree, or why it cannot."""
+    (sent,) = executor.glob("*.zip")
+    given = [str(sent), *map(str, path)]
+    program = f"import sys; sys.path[1:1] = {given}\n"
+    program += "import calitree.engines.spark.jobs\nprint(calitree.engines.spark.jobs.__file__)"
+    python = bare_python(executor) if not (executor / "python").exists() else executor / "python"
+    done = subprocess.run(
+        [python, "-c", program],
+        env={**os.environ, "XDG_CACHE_HOME": str(cache)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        return done.stderr.splitlines()[-1]
+    return str(Path(done.stdout.strip()).parents[2])
+
+
+def test_the_same_files_make_the_same_archive() -> None:
+    first = archive()
+    content = first.read_bytes()
+    archive.cache_clear()
+    second = archive()
+    assert (second.name, second.read_bytes()) == (first.name, content)
+    inside = {name.removeprefix("shipped/calitree/") for name in ZipFile(second).namelist()}
+    assert inside - {"calitree/__init__.py"} == {
+        path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py")
+    }
+
+
+def test_it_is_unpacked_once(executor: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    found = origin(executor, cache)
+    (version,) = (cache / "calitree" / "shipped").iterdir()
+    assert found == str(version / "calitree")
+    there = Path(found) / "__init__.py"
+    before = there.stat()
+    assert origin(executor, cache) == found
+    assert there.stat() == before
+    assert list(version.parent.iterdir()) == [version]
+
+
+def test_what_is_installed_serves_if_it_is_the_same(executor: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    installed = tmp_path / "installed" / "calitree"
+    shutil.copytree(SOURCE, installed, ignore=shutil.ignore_patterns("__pycache__"))
+    assert origin(executor, cache, installed.parent) == str(installed)
+    with (installed / "types.py").open("a") as file:
+        file.write("\n")
+    assert origin(executor, cache, installed.parent).startswith(str(cache))
+
+
+def test_without_a_cache_it_is_unpacked_beside_the_archive(executor: Path, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("not a directory")
+    assert origin(executor, tmp_path / "cache").startswith(str(executor))
+
+
+def test_a_missing_module_is_named(executor: Path, tmp_path: Path) -> None:
+    bare_python(executor, "numba", "numpy")
+    assert origin(executor, tmp_path / "cache") == (
+        f"ImportError: the Python of Spark's executors ({sys.executable}) has no numba, numpy. "
+        "Install there: pip install numba numpy"
+    )
+
+
+def test_nothing_is_sent_to_a_local_spark(spark: Any) -> None:
+    ship(spark)
+    assert spark.sparkContext._python_includes == []
+    assert spark.sparkContext.listFiles == []

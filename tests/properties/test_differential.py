@@ -1,0 +1,64 @@
+"""Every engine against DuckDB on the join really built: random graphs, trees, data, pivots and delta
+queries.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from calitree.apps.verify.check import compare
+from tests.support.databases import databases, join_size, questions
+from tests.support.engines import LOCAL, ON_SPARK, engine_named, spark_engine_named
+from tests.support.oracle import MAX_JOIN, empty_bags, oracle
+from tests.support.scale import examples
+
+
+def check(engine: Any, data: st.DataObject, deltas: int) -> None:
+    database = data.draw(databases(), label="database")
+    assume(join_size(database) <= MAX_JOIN)
+    pivot = data.draw(questions(database, exclusions=False), label="pivot")
+    graph = database.graph(engine)
+    tree = graph.hypertree(
+        empty=data.draw(empty_bags(database), label="empty bags"),
+        redundant=data.draw(st.booleans(), label="redundant"),
+    )
+    wide = graph.calibrate(**pivot, tree=tree)
+    assert wide.is_calibrated
+    asked = [{"group_by": pivot["group_by"], "where": pivot.get("where")}]
+    asked += [data.draw(questions(database), label="delta") for _ in range(deltas)]
+    for question in asked:
+        result = wide.query(**question)
+        expected = oracle(wide, database, {"measures": None, **question})
+        difference = compare(result.arrow(), expected, len(question.get("group_by", ())))
+        assert not difference, f"{question}: {difference}\n{result.plan}"
+
+
+@settings(max_examples=examples(300), suppress_health_check=list(HealthCheck), deadline=None)
+@given(data=st.data())
+def test_reference(data: st.DataObject) -> None:
+    check("reference", data, deltas=1)
+
+
+@settings(max_examples=examples(2000), suppress_health_check=list(HealthCheck), deadline=None)
+@given(data=st.data())
+def test_local(data: st.DataObject) -> None:
+    """Half of the cases as if every table were large."""
+    check(engine_named(data.draw(st.sampled_from(LOCAL), label="engine")), data, deltas=1)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("engine", ON_SPARK)
+def test_spark(spark: Any, tmp_path: Path, engine: str) -> None:
+    count = examples(150 if engine == "spark" else 30)
+
+    @settings(max_examples=count, suppress_health_check=list(HealthCheck), deadline=None)
+    @given(data=st.data())
+    def run(data: st.DataObject) -> None:
+        check(spark_engine_named(engine, spark, tmp_path), data, deltas=1)
+
+    run()
