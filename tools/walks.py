@@ -5,8 +5,9 @@ call, in the order of their first call.
     python tools/walks.py query      its functions too
 
 A *jump* is a step to another file, a *return* a jump to a file seen before. Only functions of calitree in
-this process count; of engines only Spark's do, and only where Spark calibrates. `docs/architecture.md`
-leads along the same walks, and a test compares the two.
+this process count; of engines only Spark's do, and only where Spark calibrates. In brackets are the counts
+without properties and special methods, which read as attributes and operators, so that nobody needs to
+look them up. `docs/architecture.md` leads along the same walks, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any, NamedTuple
 
 import calitree as ct
+from calitree.calibration.branch import Branch
 
 ROOT = Path(ct.__file__).parent
 
@@ -33,11 +36,27 @@ class Call(NamedTuple):
     file: str
     function: str
 
+    @property
+    def is_attribute(self) -> bool:
+        """Whether it is a property or a special method."""
+        *owners, name = self.function.split(".")
+        if name.startswith("__"):
+            return True
+        here: Any = import_module("calitree." + self.file.removesuffix(".py").replace("/", "."))
+        for owner in owners:
+            here = getattr(here, owner, None)
+        return not callable(vars(here).get(name, callable)) if isinstance(here, type) else False
+
 
 class Walk(NamedTuple):
     """The functions in the order of their first call."""
 
     calls: tuple[Call, ...]
+
+    @property
+    def steps(self) -> Walk:
+        """Without what reads as an attribute or an operator."""
+        return Walk(tuple(call for call in self.calls if not call.is_attribute))
 
     @property
     def runs(self) -> Iterator[tuple[str, list[str]]]:
@@ -116,6 +135,7 @@ MEASURES: dict[str, Any] = {"revenue": "sum(price)", "n": "count(*)"}
 def query() -> Walk:
     """A question with a filter and a group-by that was not asked before, and its rows."""
     wide = graph("local").calibrate(MEASURES)
+    wide.query()
     with Tracer() as tracer:
         wide.query(group_by=["city"], where="family = 'DAIRY'").rows()
     return tracer.walk
@@ -162,8 +182,9 @@ def spark() -> Walk:
         parquet.write_table(pa.table({"store": [1, 2], "item": [1, 2], "price": [10, 5]}), path)
         engine = HybridEngine(ct.spark_session(), in_process=0)
         made = graph(engine, path)
+        wide = ct.WideTable(Branch.new(made.schema, engine, made.hypertree(), MEASURES))
         with Tracer(SPARK) as tracer:
-            made.calibrate(MEASURES, progress=False)
+            wide.refresh(progress=False)
     return tracer.walk
 
 
@@ -180,10 +201,11 @@ def main() -> None:
     parser = ArgumentParser(description=__doc__.split("\n\n")[0] if __doc__ else None)
     parser.add_argument("walk", nargs="*", choices=[[], *WALKS], help="show its functions")
     shown = parser.parse_args().walk
-    print("walk    files  jumps  returns")
+    print("walk    files    jumps    returns")
     for name in shown or WALKS:
         walk = WALKS[name]()
-        print(f"{name:<6}  {walk.files:>5}  {walk.jumps:>5}  {walk.returns:>7}")
+        counts = [(getattr(walk, n), getattr(walk.steps, n)) for n in ("files", "jumps", "returns")]
+        print(f"{name:<6}", *(f"{whole:>4} ({steps})".ljust(9) for whole, steps in counts))
         for file, functions in walk.runs if shown else ():
             print(f"    {file}: {', '.join(functions)}")
 

@@ -102,17 +102,9 @@ def _word(value: Any) -> Any:
 
 
 def stream(
-    branch: Branch,
-    saves: Saves,
-    relation: str,
-    source: Any,
-    *,
-    checkpoint: str | PathLike[str] | None = None,
-    every: float | None = None,
-    change: str | None = None,
+    intake: Intake, source: Any, checkpoint: str | PathLike[str] | None, every: float | None
 ) -> Stream:
     """Start a stream; see `WideTable.stream`."""
-    intake = Intake(branch, saves, relation, change)
     if every is not None and every < 0:
         raise UpdateError(f"every is a number of seconds; got {every!r}.")
     if isinstance(source, str | PathLike):

@@ -32,7 +32,7 @@ from calitree.results.result import Result
 from calitree.saved.manifest import Saves
 from calitree.saved.rebase import reload
 from calitree.saved.writer import COPY_BELOW, save
-from calitree.stream import Stream, stream
+from calitree.stream import Intake, Stream, stream
 
 
 class WideTable:
@@ -304,15 +304,8 @@ class WideTable:
             ...
             stream.stop()
         """
-        return stream(
-            self.branch,
-            self.saved,
-            relation,
-            source,
-            checkpoint=checkpoint,
-            every=every,
-            change=change,
-        )
+        intake = Intake(self.branch, self.saved, relation, change)
+        return stream(intake, source, checkpoint, every)
 
     # -- saving ----------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from calitree.calibration.planning.plan import Plan
 from calitree.calibration.snapshot import Snapshot
 from calitree.calibration.state import Mode, TreeState
 from calitree.calibration.store import Store
-from calitree.calibration.versions import Change, Updated, new_version
+from calitree.calibration.versions import Change, updated
 from calitree.engines.api.protocol import Engine
 from calitree.errors import ConflictError, QueryError, UpdateError
 from calitree.jointree.hypertree import Hypertree
@@ -116,16 +116,10 @@ class Branch:
 
     def update(self, changes: Mapping[str, Change]) -> int:
         """The next version, by changes of some relations; its number."""
-        changed = {}
         with self.lock:
-            for name, change in changes.items():
-                if change:
-                    old, version = self.head.schema.relations[name], new_version()
-                    table = Updated(
-                        self.state.engine, name, old.table, old.version, change, version
-                    )
-                    changed[name] = Relation(name, table, version, old.added)
-            return self.advance(changed)
+            engine, relations = self.state.engine, self.head.schema.relations
+            some = {name: change for name, change in changes.items() if change}
+            return self.advance({n: updated(engine, relations[n], some[n]) for n in some})
 
     def advance(self, changed: Mapping[str, Relation]) -> int:
         """The next version, with these relations in place of what they were; its number."""

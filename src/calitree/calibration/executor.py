@@ -47,7 +47,6 @@ def answer(snapshot: Snapshot, question: Question, is_main: bool) -> Answer:
         return adjusted
     try:
         compiled = prepare(snapshot, question, is_main)
-        state.store.touch(compiled.reused)
         run = Run(state.engine)
         table = run.through(compiled)
     except MissingRelationError as error:
@@ -57,8 +56,7 @@ def answer(snapshot: Snapshot, question: Question, is_main: bool) -> Answer:
         state.missing |= {error.relation}
         snapshot.cache.forget_plans()
         return answer(snapshot, question, is_main)
-    for message in run.found.values():
-        state.store.keep(message)
+    state.store.used(compiled.reused, run.found.values())
     if is_pivot:
         _remember(snapshot, table)
     measured = {**compiled.refreshing, **run.measured}

@@ -119,11 +119,13 @@ class Snapshot:
 
     def bind(self, question: Question) -> Projection:
         """What a question means here: its query, and how its answer is made."""
-
-        def bound() -> Projection:
-            return Projection(bind(self.schema, self.state.measures, self._measure, question))
-
-        return self.bindings.projections.of(question.key, bound)
+        key, known = question.key, self.bindings.projections
+        found = known.get(key)
+        if found is None:
+            query = bind(self.schema, self.state.measures, self._measure, question)
+            found = Projection(query)
+            known.put(key, found)
+        return found
 
     def _measure(self, given: MeasureLike, joined: tuple[str, ...]) -> Measure:
         """A measure, compiled; most questions ask for the pivot's."""
@@ -162,10 +164,12 @@ class Snapshot:
 
     def placement(self, query: Query) -> Placement:
         """A query's annotations on the tree."""
-        tree = self.state.tree
-        sides = self.state.sides.of(
-            (query.relations, query.aggregates), lambda: sides_of(tree, query)
-        )
+        tree, known = self.state.tree, self.state.sides
+        key = (query.relations, query.aggregates)
+        sides = known.get(key)
+        if sides is None:
+            sides = sides_of(tree, query)
+            known.put(key, sides)
         return Placement(tree, query, self.versions, sides)
 
     @property

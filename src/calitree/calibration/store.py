@@ -137,6 +137,12 @@ class Store:
         else:
             self._remove(message)
 
+    def used(self, reused: Iterable[Message], computed: Iterable[Message]) -> None:
+        """Take note that some are used now, and keep the new ones while there is room."""
+        self.touch(reused)
+        for message in computed:
+            self.keep(message)
+
     def touch(self, messages: Iterable[Message]) -> None:
         """Take note that these are used now."""
         with self._lock:

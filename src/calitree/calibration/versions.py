@@ -8,7 +8,7 @@ relation never has more than a few, and once they are many rows they become one 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from secrets import randbits
 from threading import RLock
 from typing import Any, TypeAlias
@@ -167,6 +167,13 @@ class Updated(Signed):
         if touched * MANY > base.rows and _is_here(self.engine, (base, *came, *went)):
             return Signed((updatable(self.engine).settle((base, *came), went),))
         return Signed((base, *_few(self.engine, came)), _few(self.engine, went))
+
+
+def updated(engine: Engine, old: Relation, change: Change) -> Relation:
+    """A relation after a change, at a version that nobody else has."""
+    version = new_version()
+    table = Updated(engine, old.name, old.table, old.version, change, version)
+    return replace(old, table=table, version=version)
 
 
 _KNOWN: WeakValueDictionary[tuple[int, int], Updated] = WeakValueDictionary()

@@ -60,7 +60,7 @@ class Attribute:
     columns: tuple[ColumnName, ...]
     kind: Kind
 
-    @property
+    @cached_property
     def relations(self) -> tuple[str, ...]:
         return tuple(relation for relation, _ in self.columns)
 

@@ -166,8 +166,6 @@ class Unreachable:
 
 def reachable(schema: Schema, missing: Collection[str]) -> Schema:
     """The schema to plan with, so that the missing relations are needed only where all ways do."""
-    if not missing:
-        return schema
     relations = {
         name: replace(each, table=Unreachable(each.table)) if name in missing else each
         for name, each in schema.relations.items()

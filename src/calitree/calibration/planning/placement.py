@@ -196,7 +196,8 @@ class Placement:
         result += [(Exclude(r), tree.home(r)) for r in sorted(self.excluded - tree.added)]
         result += [(Augment(r), tree.home(r)) for r in sorted(tree.added - self.excluded)]
         lifts = {lift for aggregate in query.aggregates for lift in aggregate.lifts}
-        result += [(lift, tree.home(lift.relation)) for lift in sorted(lifts, key=str)]
+        ordered = sorted(lifts, key=lambda lift: [each.text for each in lift.expressions])
+        result += [(lift, tree.home(lift.relation)) for lift in ordered]
         return tuple(result)
 
     def binding(self, predicate: Expression, bag: str) -> Placement:

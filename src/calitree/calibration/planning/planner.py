@@ -38,15 +38,17 @@ class Planned:
 
 def plan_query(snapshot: Snapshot, question: Question) -> Planned:
     """How to answer a question: each pass takes what those before it have found."""
-    pivot, schema = snapshot.pivot, reachable(snapshot.schema, snapshot.state.missing)
+    state, pivot, schema = snapshot.state, snapshot.pivot, snapshot.schema
+    if state.missing:
+        schema = reachable(schema, state.missing)
     projection = snapshot.bind(question)
     placement = with_bindings(snapshot.placement(projection.query), pivot)
-    at_hand = find_messages(snapshot.state, schema, placement)
-    root = choose_root(snapshot.state, schema, placement, at_hand)
+    at_hand = find_messages(state, schema, placement)
+    root = choose_root(state, schema, placement, at_hand)
     missing = missing_edges(placement, root, at_hand)
     pushed = push_down(placement, root, missing)
     if pushed is not placement:
-        placement, at_hand = pushed, find_messages(snapshot.state, schema, pushed)
+        placement, at_hand = pushed, find_messages(state, schema, pushed)
         missing = missing_edges(placement, root, at_hand)
     plan = emit(placement, pivot, root, missing, at_hand)
     return Planned(projection, plan, placement, at_hand)

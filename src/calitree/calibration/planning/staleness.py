@@ -41,10 +41,8 @@ class AtHand:
 
     stored: Mapping[Edge, Message]
     stale: Mapping[Edge, Stale]
-
-    @property
-    def messages(self) -> dict[Edge, Message]:
-        return {**self.stored, **{edge: each.message for edge, each in self.stale.items()}}
+    messages: Mapping[Edge, Message]
+    """All of them."""
 
 
 def find_messages(state: TreeState, schema: Schema, placement: Placement) -> AtHand:
@@ -53,8 +51,10 @@ def find_messages(state: TreeState, schema: Schema, placement: Placement) -> AtH
     stored = stored_edges(placement, store)
     updated = store.has_versions or any(placement.versions.values())
     if changes is None or not updated or len(stored) == len(placement.keys):
-        return AtHand(stored, {})
-    return AtHand(stored, stale_edges(schema, placement, store, stored, changes))
+        return AtHand(stored, {}, stored)
+    stale = stale_edges(schema, placement, store, stored, changes)
+    messages = {**stored, **{edge: each.message for edge, each in stale.items()}}
+    return AtHand(stored, stale, messages)
 
 
 def stored_edges(placement: Placement, store: Store) -> dict[Edge, Message]:

@@ -96,7 +96,7 @@ class Semiring:
         except ExpressionError as error:
             raise ExpressionError(f"Semiring {self.name!r}, ⊗: {error}") from None
 
-    @property
+    @cached_property
     def idempotent(self) -> bool:
         """x ⊕ x = x: then how often `one` is added does not matter, and need not be carried."""
         return "sum" not in self.plus
