@@ -60,16 +60,26 @@ def imported(nodes: Iterator[ast.AST] | list[ast.stmt]) -> Iterator[str]:
 
 
 @cache
-def is_heavy(module: str) -> bool:
-    """Whether to import a module of ours is to import a large library."""
+def brought_along(module: str) -> frozenset[str]:
+    """What to import a module of ours imports at once, its packages included."""
     path = PACKAGE.parent.joinpath(*module.split("."))
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     if not path.exists():
-        return False
+        return frozenset()
     found = set(imported(ast.parse(path.read_text()).body))
-    return any(each.split(".")[0] in HEAVY for each in found) or any(
-        is_heavy(each) for each in found if each.startswith("calitree.") and each != module
-    )
+    return frozenset(found | {module.rpartition(".")[0]}) - {module, "", "calitree"}
+
+
+def is_heavy(module: str) -> bool:
+    """Whether to import a module of ours is to import a large library."""
+    seen, left = {module}, [module]
+    while left:
+        for each in brought_along(left.pop()) - seen:
+            if each.split(".")[0] in HEAVY:
+                return True
+            seen.add(each)
+            left += [each] if each.startswith("calitree.") else []
+    return False
 
 
 def test_there_are_no_circles() -> None:

@@ -20,8 +20,6 @@ from calitree.dml import update
 from calitree.errors import UpdateError
 from calitree.saved.manifest import Saves
 from calitree.saved.writer import save
-from calitree.storage.frames import arrow_table
-from calitree.storage.listing import ending
 
 COMES = (1, True, "+", "i", "insert", "c", "create", "r", "read")
 GOES = (-1, 0, False, "-", "d", "delete")
@@ -77,6 +75,8 @@ class Intake:
         if self.change is None:
             return rows, None
         import pyarrow as pa
+
+        from calitree.storage.frames import arrow_table
 
         table = arrow_table(self.relation, rows)
         if self.change not in table.column_names:
@@ -226,6 +226,9 @@ class FileStream:
             self._ended.set()
 
     def _take_all(self, enough: Callable[[], bool]) -> None:
+        from calitree.storage.frames import arrow_table
+        from calitree.storage.listing import ending
+
         for path in sorted(self.directory.iterdir(), key=_age):
             if enough():
                 return

@@ -11,7 +11,6 @@ from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Updatable, on_spark
 from calitree.errors import UpdateError, did_you_mean
 from calitree.jointree.schema import Relation, find_name
-from calitree.storage.frames import arrow_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,6 +30,8 @@ class GivenRows:
         (`here`) where others are looked for by them.
         """
         import pyarrow as pa
+
+        from calitree.storage.frames import arrow_table
 
         if isinstance(source, pa.Table) and (
             source.schema.equals(self.types) or (some_columns and self._has(source.schema))

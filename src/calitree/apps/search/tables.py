@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from calitree.errors import CalitreeError, QueryError
 from calitree.jointree.augment import Joinable, joinable
-from calitree.storage.listing import ending, files_of, looks_like_a_path
 from calitree.types import Kind
 
 if TYPE_CHECKING:
@@ -68,6 +67,8 @@ def named(candidates: Any) -> dict[str, Any]:
 
 def _tables_at(place: str) -> list[str]:
     """A folder has a table in each of its files, and in each folder in it."""
+    from calitree.storage.listing import ending, files_of, looks_like_a_path
+
     path = Path(place).expanduser()
     if not path.is_dir():
         files = files_of(place) if looks_like_a_path(place) or path.is_file() else None
@@ -83,6 +84,8 @@ def _tables_at(place: str) -> list[str]:
 
 def _by_name(given: Iterable[Any]) -> dict[str, Any]:
     """Files are called as they are, and others by their number."""
+    from calitree.storage.listing import ending
+
     found: dict[str, Any] = {}
     for number, each in enumerate(given, 1):
         table = each[0] if _is_pair(each) else each
