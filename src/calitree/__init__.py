@@ -12,13 +12,11 @@ wide.query(group_by=["stores.city"], where="sales.day >= '2024-01-01'").pandas()
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from calitree import apps, saved
-from calitree.application import application
-from calitree.apps.cube import Cube, Estimate
-from calitree.apps.search import Score, Scored, Search
-from calitree.apps.verify import Check, Verification
+from calitree import saved
+from calitree.application import application, defer
 from calitree.calibration.planning.plan import Plan
 from calitree.engines.api import semiring
 from calitree.engines.api.semiring import Semiring
@@ -50,8 +48,29 @@ from calitree.version import __version__
 from calitree.wide_table import WideTable
 
 if TYPE_CHECKING:
+    from calitree.apps.cube import Cube, Estimate
     from calitree.apps.explain.explanation import Explanation
+    from calitree.apps.search import Score, Scored, Search
+    from calitree.apps.verify import Check, Verification
     from calitree.results.rollup import Groups
+
+_LATER = {
+    "Check": "calitree.apps.verify",
+    "Cube": "calitree.apps.cube",
+    "Estimate": "calitree.apps.cube",
+    "Explanation": "calitree.apps.explain.explanation",
+    "Groups": "calitree.results.rollup",
+    "Score": "calitree.apps.search",
+    "Scored": "calitree.apps.search",
+    "Search": "calitree.apps.search",
+    "Verification": "calitree.apps.verify",
+}
+"""Where the others are found, once one of them is wanted."""
+
+defer(
+    "calitree.apps",
+    ("cube", "explain_change", "linear_regression", "search", "verify", "why"),
+)
 
 __all__ = [
     "Bag",
@@ -90,7 +109,6 @@ __all__ = [
     "__version__",
     "aggregate",
     "application",
-    "apps",
     "open",
     "saved",
     "semiring",
@@ -99,13 +117,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Classes whose modules compute with NumPy, which is imported when one of them is first wanted."""
-    if name == "Explanation":
-        from calitree.apps.explain.explanation import Explanation
-
-        return Explanation
-    if name == "Groups":
-        from calitree.results.rollup import Groups
-
-        return Groups
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_LATER[name]), name)

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import Any, TypeVar
 
 from calitree.errors import CalitreeError
 from calitree.wide_table import WideTable
 
 Application = TypeVar("Application", bound=Callable[..., Any])
+
+
+class Deferred:
+    """Stands for applications of a package until one of them is wanted, and the package imported."""
+
+    def __init__(self, package: str, name: str) -> None:
+        self.package, self.name = package, name
+
+    def __get__(self, instance: WideTable | None, owner: type[WideTable]) -> Any:
+        import_module(self.package)
+        return getattr(owner if instance is None else instance, self.name)
+
+
+def defer(package: str, names: Iterable[str]) -> None:
+    """Let a package be imported when one of its applications is first wanted."""
+    for name in names:
+        setattr(WideTable, name, Deferred(package, name))
 
 
 def application(function: Application) -> Application:
@@ -25,7 +43,8 @@ def application(function: Application) -> Application:
     {'revenue': 35}
     """
     name = function.__name__
-    if getattr(WideTable, name, function) is not function:
+    known = vars(WideTable).get(name)
+    if known is not None and known is not function and not isinstance(known, Deferred):
         raise CalitreeError(f"A wide table has {name} already; call the application otherwise.")
     setattr(WideTable, name, function)
     return function

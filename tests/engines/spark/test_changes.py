@@ -32,7 +32,7 @@ from calitree.engines.hybrid import HybridEngine
 from calitree.engines.local.tables.tables import Relation
 from calitree.engines.reference import ReferenceEngine
 from calitree.engines.spark import SparkEngine
-from calitree.engines.spark.table import SparkTable, measure
+from calitree.engines.spark.table import SparkTable, decoded, measure
 from calitree.errors import EngineError
 from calitree.sql.analysis import Resolved
 from calitree.sql.parser import Expression, parse
@@ -105,7 +105,7 @@ def read(engine: Any, found: Any) -> list[Row]:
         arrow = found
     else:
         on_spark = isinstance(found, SparkTable)
-        arrow = (found.engine if on_spark else engine).arrow(found)
+        arrow = decoded(found.collected(), found.fields) if on_spark else engine.arrow(found)
         assert arrow.num_rows == found.rows
         assert arrow.column_names == list(found.kinds)
     columns = [map(plain, column.to_pylist()) for column in arrow.columns]
