@@ -9,9 +9,9 @@ PYTEST := $(BIN)/python -m pytest
 PARALLEL := -n auto --dist loadgroup
 ARGS ?=
 
-user_extras := spark,ml,web,demo
+user_extras := spark,pandas,polars,urls,verify,demo
 demo_extras := spark,demo
-dev_extras := spark,ml,web,demo,dev
+dev_extras := spark,demo,dev
 bench_extras := spark,bench
 warmed := user bench
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from calitree import saved
 from calitree.application import application, defer
+from calitree.calibration.message import MessageKey
 from calitree.calibration.planning.plan import Plan
 from calitree.engines.api import semiring
 from calitree.engines.api.semiring import Semiring
@@ -38,7 +39,8 @@ from calitree.join_graph import JoinGraph
 from calitree.join_graph import open_tree as open
 from calitree.jointree.augment import Joinable
 from calitree.jointree.hypertree import Bag, Hypertree
-from calitree.query.custom import aggregate
+from calitree.query.binder import Question
+from calitree.query.custom import CustomMeasure, aggregate
 from calitree.results.diff import Difference
 from calitree.results.having import Selected
 from calitree.results.result import Result
@@ -78,6 +80,7 @@ __all__ = [
     "Check",
     "ConflictError",
     "Cube",
+    "CustomMeasure",
     "Difference",
     "EngineError",
     "Estimate",
@@ -87,10 +90,12 @@ __all__ = [
     "Hypertree",
     "JoinGraph",
     "Joinable",
+    "MessageKey",
     "MissingRelationError",
     "ModelError",
     "Plan",
     "QueryError",
+    "Question",
     "RelationStatus",
     "Result",
     "SavedError",

@@ -797,7 +797,7 @@ CONNECT = """
     import sys
     import pyarrow as pa
     from pyspark.sql import SparkSession
-    from calitree.engines.api.protocol import Column, Contraction, Input, Lifted, Output, Stored
+    from calitree.engines.api.contraction import Column, Contraction, Input, Lifted, Output, Stored
     from calitree.engines.spark.engine import SparkEngine
     from calitree.sql.parser import parse
     from calitree.sql.analysis import Resolved

@@ -41,7 +41,7 @@ class _DuckDB:
             import duckdb
         except ImportError:
             raise EngineError(
-                'Verifying in-process answers needs DuckDB: pip install "duckdb".'
+                'Verifying in-process answers needs DuckDB: pip install "calitree[verify]".'
             ) from None
         self.engine = engine
         self.connection = duckdb.connect()

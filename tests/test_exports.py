@@ -1,0 +1,69 @@
+"""Whatever a user may meet can be imported from `calitree`."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterator
+
+import pytest
+
+import calitree as ct
+import calitree.ml
+
+INSIDE = {"Branch", "Engine", "Kind", "Query", "Saves", "Schema", "Snapshot", "TreeState", "Width"}
+"""What the façade stands before: for those who look behind it."""
+
+
+def modules() -> Iterator[str]:
+    for each in pkgutil.walk_packages(ct.__path__, "calitree."):
+        if not each.name.startswith(("calitree.cli", "calitree.engines")):
+            yield each.name
+
+
+@pytest.fixture(scope="module")
+def classes() -> dict[str, type]:
+    """All classes of calitree but those of engines and commands, by name."""
+    found = {}
+    for name in modules():
+        for each, value in vars(importlib.import_module(name)).items():
+            if inspect.isclass(value) and value.__module__.startswith("calitree."):
+                found[each] = value
+    return found
+
+
+def test_all_that_is_listed_is_there() -> None:
+    for name in ct.__all__:
+        assert getattr(ct, name) is not None
+
+
+def test_every_error_is_exported(classes: dict[str, type]) -> None:
+    errors = [each for each in classes.values() if issubclass(each, ct.CalitreeError)]
+    assert len(errors) >= 11
+    for error in errors:
+        assert getattr(ct, error.__name__) is error
+        assert error.__module__ == "calitree.errors"
+
+
+def returned(owner: type) -> Iterator[tuple[str, str]]:
+    """The names of classes that public methods and properties of a class return."""
+    for name, member in inspect.getmembers(owner):
+        function = member.fget if isinstance(member, property) else member
+        function = getattr(function, "func", function)
+        annotation = getattr(function, "__annotations__", {}).get("return", "")
+        if not name.startswith("_"):
+            yield from ((name, each) for each in re.findall(r"(?<![\w.])[A-Z]\w+", str(annotation)))
+
+
+def test_every_class_that_is_returned_is_exported(classes: dict[str, type]) -> None:
+    public = {*ct.__all__, *calitree.ml.__all__, *INSIDE}
+    owners = [getattr(ct, name) for name in ct.__all__ if inspect.isclass(getattr(ct, name))]
+    missing = {
+        f"{owner.__name__}.{method} -> {name}"
+        for owner in owners
+        for method, name in returned(owner)
+        if name in classes and name not in public
+    }
+    assert missing == set()
