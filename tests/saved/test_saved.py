@@ -9,7 +9,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -432,6 +434,34 @@ def test_two_writers_make_two_versions(tmp_path: Path) -> None:
     assert sorted(numbers[0] + numbers[1]) == list(range(2, 42))
     assert not set(numbers[0]) & set(numbers[1])
     same(ct.open(tmp_path / "tree", engine="local"), live)
+
+
+def test_a_tree_is_asked_and_updated_while_it_is_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A save takes the tree as it is when it begins, and holds nobody up while it writes."""
+    wide = calibrated("local")
+    before = answers(wide)
+    write, writing, go_on = LocalEngine.write, Event(), Event()
+
+    def slowly(*given: Any) -> Any:
+        writing.set()
+        assert go_on.wait(60)
+        return write(*given)
+
+    monkeypatch.setattr(LocalEngine, "write", slowly)
+    with ThreadPoolExecutor(2) as pool:
+        saving = pool.submit(wide.save, tmp_path)
+        assert writing.wait(60)
+        updating = pool.submit(wide.update, "stores", delete="city = 'c1'")
+        assert updating.result(timeout=60) == 1
+        assert answers(wide) != before
+        assert not saving.done()
+        go_on.set()
+        assert saving.result(timeout=60) == 1
+    same(ct.open(tmp_path, engine="local"), before)
+    assert wide.save() == 2
+    same(ct.open(tmp_path, engine="local"), wide)
 
 
 def test_a_disk_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,6 +45,12 @@ class Cost:
         self.placement = placement
         self.tree = placement.tree
         self.stored = stored
+        self.edges, self.keep, self.carried = placement.edges, placement.keep, placement.carried
+        self.neighbours = {bag.name: self.tree.neighbours(bag.name) for bag in self.tree.bags}
+        self.relations = {
+            bag.name: [r for r in bag.relations if r in placement.query.relations]
+            for bag in self.tree.bags
+        }
         self.cardinalities = cardinalities or {}
         self._distinct: dict[str, float] = {}
         self._fanout: dict[Edge, float] = {}
@@ -69,21 +75,20 @@ class Cost:
             if edge in self.stored:
                 self._rows[edge] = self.stored[edge].table.rows
             else:
-                keep = self.placement.keep[source, target]
+                keep = self.keep[edge]
                 values = prod(self.distinct(a) for a in keep)
                 self._rows[edge] = min(self.joined(source, target), values)
         return self._rows[edge]
 
     def largest(self, bag: str) -> int | None:
         """The rows of the bag's largest joined relation, if there is one."""
-        relations = self.tree.bag(bag).relations
-        joined = [r for r in relations if r in self.placement.query.relations]
-        return max([self.schema.relations[r].table.rows for r in joined], default=None)
+        relations = self.relations[bag]
+        return max([self.schema.relations[r].table.rows for r in relations], default=None)
 
     def joined(self, bag: str, target: str | None) -> float:
         """How many rows are joined at a bag when it sends to `target` (None: absorbs)."""
         here = self.largest(bag)
-        incoming = [w for w in self.tree.neighbours(bag) if w != target]
+        incoming = [w for w in self.neighbours[bag] if w != target]
         if here is None:
             return max((self.rows(w, bag) for w in incoming), default=1)
         return here * prod([self.fanout(w, bag) for w in incoming])
@@ -92,7 +97,7 @@ class Cost:
         """How many rows of the message join one row at most: one a key, if nothing is carried."""
         edge = (source, target)
         if edge not in self._fanout:
-            if self.placement.carried[source, target]:
+            if self.carried[edge]:
                 separator = self.placement.sides[edge].separator
                 keys = self.cardinalities.get(separator) or prod(map(self.distinct, separator))
                 self._fanout[edge] = max(1.0, self.rows(source, target) / keys)
@@ -101,7 +106,7 @@ class Cost:
         return self._fanout[edge]
 
     def contraction(self, bag: str, target: str | None) -> float:
-        incoming = (w for w in self.tree.neighbours(bag) if w != target)
+        incoming = (w for w in self.neighbours[bag] if w != target)
         return self.joined(bag, target) + sum(self.rows(w, bag) for w in incoming)
 
     def message(self, source: str, target: str) -> float:
@@ -110,9 +115,9 @@ class Cost:
         """
         edge = (source, target)
         if edge not in self._work:
-            if edge in self.stored or edge not in self.placement.edges:
+            if edge in self.stored or edge not in self.edges:
                 return 0.0
-            needed = (w for w in self.tree.neighbours(source) if w != target)
+            needed = (w for w in self.neighbours[source] if w != target)
             own = self.contraction(source, target) + self.rows(source, target)
             self._work[edge] = own + sum(self.message(w, source) for w in needed)
         return self._work[edge]
@@ -127,7 +132,7 @@ class Cost:
         Absorbing counts a little more than sending: a message can be kept for later queries, an
         answer cannot.
         """
-        sent = sum(self.message(w, root) for w in self.tree.neighbours(root))
+        sent = sum(self.message(w, root) for w in self.neighbours[root])
         return self.absorbing * self.contraction(root, None) + sent
 
 
