@@ -2,29 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import duckdb
 from hypothesis import strategies as st
 
 from calitree import WideTable
-from calitree.apps.verify.plain import attributes_of, query_sql, wide_sql
+from calitree.apps.verify.plain import query_sql, wide_sql
 from calitree.query.binder import Question
 from tests.support.databases import Database
 
 MAX_JOIN = 20_000
 
 
+class Built(NamedTuple):
+    """A wide table that DuckDB has, and what it is of."""
+
+    database: Database
+    relations: frozenset[str]
+    attributes: tuple[str, ...]
+
+
+@cache
+def duck() -> duckdb.DuckDBPyConnection:
+    """One for all questions: to start it takes longer than to answer most of them."""
+    return duckdb.connect()
+
+
+_built: list[Built] = []
+
+
 def oracle(wide: WideTable, database: Database, asked: dict[str, Any]) -> Any:
-    """The same question as SQL over the wide table that DuckDB builds."""
+    """The same question as SQL over the wide table that DuckDB builds, once for several questions."""
     query = wide.snapshot.bind(Question(**asked)).query
-    sql, tables = wide_sql(wide.schema, query.relations, sorted(attributes_of(query)), "duckdb")
-    with duckdb.connect() as connection:
+    schema, connection = wide.schema, duck()
+    supplied = {each for name in query.relations for each in schema.columns_of[name]}
+    wanted = Built(database, query.relations, tuple(sorted(supplied)))
+    if not _built or _built[0].database is not database or _built[0][1:] != wanted[1:]:
+        _built.clear()
+        sql, tables = wide_sql(schema, query.relations, wanted.attributes, "duckdb")
         for alias, table in tables.items():
-            name = next(n for n, r in wide.schema.relations.items() if r.table is table)
+            name = next(n for n, r in schema.relations.items() if r.table is table)
             connection.register(alias, database.tables[name])
-        connection.execute(f"CREATE TABLE wide AS {sql}")
-        return connection.sql(query_sql(query, "duckdb")).to_arrow_table()
+        connection.execute(f"CREATE OR REPLACE TABLE wide AS {sql}")
+        _built.append(wanted)
+    return connection.sql(query_sql(query, "duckdb")).to_arrow_table()
 
 
 @st.composite

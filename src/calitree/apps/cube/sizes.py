@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import inf, prod
-from typing import TYPE_CHECKING
 
 from calitree.calibration.message import Message, MessageKey
 from calitree.calibration.planning.staleness import stored_edges
@@ -29,9 +28,7 @@ from calitree.errors import MissingRelationError
 from calitree.jointree.hypertree import Edge
 from calitree.query.annotation import COUNT, GroupBy
 from calitree.query.binder import Question
-
-if TYPE_CHECKING:
-    from calitree.wide_table import WideTable
+from calitree.wide_table import WideTable
 
 Carried = frozenset[str]
 State = tuple[Edge, Carried]

@@ -14,7 +14,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,10 +26,8 @@ from calitree.apps.explain.candidates import (
 )
 from calitree.apps.explain.removals import Inquiry, Removals, removals
 from calitree.progress import Listener
+from calitree.results.rollup import Groups
 from calitree.results.summands import Array
-
-if TYPE_CHECKING:
-    from calitree.results.rollup import Groups
 
 PAIRS = 60
 BEAM = 4

@@ -17,11 +17,10 @@ from calitree.query.binder import MeasureLike, Query
 from calitree.results.result import Result
 from calitree.results.rollup import Groups
 from calitree.results.summands import Array
+from calitree.wide_table import WideTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from calitree.wide_table import WideTable
 
 VALUE, ROWS = "value", "rows"
 """What is asked of a side."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from calitree.apps.regression.least_squares import Solution
 from calitree.errors import QueryError, SchemaError, did_you_mean
 from calitree.jointree.schema import find_name
 from calitree.types import kind_of_arrow
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from calitree.apps.regression.gram import Array
-    from calitree.apps.regression.least_squares import Solution
 
 
 def table_of(frame: Any) -> pa.Table:

@@ -20,13 +20,12 @@ from calitree.errors import QueryError
 from calitree.progress import Listener, Progress, progress_bar
 from calitree.query.aggregates import Measure
 from calitree.query.binder import Question
+from calitree.wide_table import WideTable
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
-
-    from calitree.wide_table import WideTable
 
 CLOSE = 1e-7
 """A deviation that is less, compared with the mean, cannot be told from the squares of numbers."""

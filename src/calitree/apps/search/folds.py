@@ -9,12 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from calitree.errors import QueryError
-
-if TYPE_CHECKING:
-    from calitree.wide_table import WideTable
+from calitree.wide_table import WideTable
 
 FEW = 20
 """A column with no more values than this has a fold for each."""

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 from calitree.apps.regression.linear import LinearRegression, Ridge
 from calitree.apps.search.tables import Candidate
+from calitree.calibration.planning.plan import Plan
 from calitree.results.tabular import Tabular, html_of, text_of
+from calitree.wide_table import WideTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from calitree.calibration.planning.plan import Plan
-    from calitree.wide_table import WideTable
 
 Model = LinearRegression | Ridge
 

@@ -6,15 +6,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from calitree.errors import CalitreeError, QueryError
 from calitree.jointree.augment import Joinable, joinable
+from calitree.jointree.joins import On
 from calitree.types import Kind
-
-if TYPE_CHECKING:
-    from calitree.jointree.joins import On
-    from calitree.wide_table import WideTable
+from calitree.wide_table import WideTable
 
 
 @dataclass(frozen=True, eq=False)

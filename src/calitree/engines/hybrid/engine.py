@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 
 from calitree.engines.api.contraction import Contraction, Input, Output, Table
+from calitree.engines.api.protocol import Watch
 from calitree.engines.hybrid import updates as changes
 from calitree.engines.hybrid.driver import Scan, Tasks
 from calitree.engines.hybrid.routing import Limits, Part, Place, Route, Way, route_of
@@ -40,8 +41,6 @@ from calitree.storage.table_format import Origin, SavedMessage, SavedRelation
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from sqlglot import exp
-
-    from calitree.engines.api.protocol import Watch
 
 DEFAULTS = Limits()
 
