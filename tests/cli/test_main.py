@@ -422,7 +422,7 @@ def test_the_model_in_the_help_is_a_model(tmp_path: Path) -> None:
 # -- Spark ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.spark
+@pytest.mark.xdist_group("cluster")
 def test_on_spark_and_then_without(tmp_path: Path) -> None:
     file, tree = shop.write(tmp_path), tmp_path / "tree"
     on_spark = ("--master", "local[2]", "--in-process", "0")

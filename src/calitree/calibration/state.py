@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from calitree.cache import LRUCache
 from calitree.calibration.planning.placement import Sides
@@ -22,6 +22,13 @@ Mode = Literal["lazy", "eager", "recompute"]
 MODES: tuple[Mode, ...] = ("lazy", "eager", "recompute")
 
 REMEMBERED = 1_000
+
+
+class ArrowTypes(NamedTuple):
+    """The columns of a relation with their Arrow types: in order, and by name."""
+
+    schema: pa.Schema
+    by_name: dict[str, pa.DataType]
 
 
 @dataclass(eq=False)
@@ -48,8 +55,8 @@ class TreeState:
     """How many combinations of values separators had when the tree was last calibrated."""
     cube_pivots: tuple[Question, ...] = ()
     """More pivots, those of cubes: their messages are kept and refreshed as the first one's are."""
-    arrow_schemas: dict[str, pa.Schema] = field(default_factory=dict)
-    """The columns of relations that were updated, with their types."""
+    arrow_types: dict[str, ArrowTypes] = field(default_factory=dict)
+    """The columns of relations that were updated."""
 
     def __post_init__(self) -> None:
         if not self.measures:
@@ -80,7 +87,7 @@ class TreeState:
             centers=dict(self.centers),
             bound=self.bound and dict(self.bound),
             streams={},
-            arrow_schemas=dict(self.arrow_schemas),
+            arrow_types=dict(self.arrow_types),
         )
 
     def add_pivots(self, pivots: tuple[Question, ...]) -> None:

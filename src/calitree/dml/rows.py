@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from calitree.calibration.state import ArrowTypes
 from calitree.calibration.versions import is_arrow
 from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Updatable, on_spark
@@ -21,8 +21,9 @@ Columns = str | Sequence[str]
 class GivenRows:
     """Reads rows for one relation. `types` are its columns, with their Arrow types."""
 
-    def __init__(self, engine: Updatable, relation: Relation, types: pa.Schema) -> None:
-        self.engine, self.relation, self.types = engine, relation, types
+    def __init__(self, engine: Updatable, relation: Relation, types: ArrowTypes) -> None:
+        self.engine, self.relation = engine, relation
+        self.arrow, self.types = types, types.schema
         self.name = relation.name
 
     def read(self, source: Any, some_columns: bool = False, here: bool = False) -> Any:
@@ -71,12 +72,8 @@ class GivenRows:
     def _has(self, columns: pa.Schema) -> bool:
         """Whether these are some of its columns, not all, and have their types."""
         given = {field.name: field.type for field in columns}
-        known = self._by_name
+        known = self.arrow.by_name
         return 0 < len(given) == len(columns) < len(known) and given.items() <= known.items()
-
-    @cached_property
-    def _by_name(self) -> dict[str, pa.DataType]:
-        return {field.name: field.type for field in self.types}
 
     def _typed(self, given: pa.Table, some_columns: bool) -> pa.Table:
         import pyarrow as pa

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from calitree.calibration.branch import Branch
 from calitree.calibration.snapshot import Snapshot
+from calitree.calibration.state import ArrowTypes
 from calitree.calibration.versions import Change, Rows, Updated, count, is_arrow, updated
 from calitree.dml.rows import Columns, GivenRows
 from calitree.engines.api.contraction import Contraction, Input, Output, Table
@@ -79,16 +80,18 @@ class Updating:
         """A relation by its name."""
         state, schema = snapshot.state, snapshot.schema
         found = schema.relation(relation)
-        if found.name not in state.arrow_schemas:
+        if found.name not in state.arrow_types:
             first = found.table.plus[0] if isinstance(found.table, Updated) else found.table
-            state.arrow_schemas[found.name] = updatable(state.engine).schema(first)
-        return cls(state.engine, schema, found, state.arrow_schemas[found.name])
+            columns = updatable(state.engine).schema(first)
+            by_name = {field.name: field.type for field in columns}
+            state.arrow_types[found.name] = ArrowTypes(columns, by_name)
+        return cls(state.engine, schema, found, state.arrow_types[found.name])
 
     def __init__(
-        self, engine: Engine, schema: Schema, relation: Relation, types: pa.Schema
+        self, engine: Engine, schema: Schema, relation: Relation, types: ArrowTypes
     ) -> None:
         self.engine, self.schema = updatable(engine), schema
-        self.relation, self.types = relation, types
+        self.relation, self.types = relation, types.schema
         self.given = GivenRows(self.engine, relation, types)
         self.name = relation.name
 
@@ -117,7 +120,7 @@ class Updating:
     def _after(self, change: Change) -> Updating:
         """The relation once this has come and gone."""
         here = updated(self.engine, self.relation, change)
-        return Updating(self.engine, self.schema.having({self.name: here}), here, self.types)
+        return Updating(self.engine, self.schema.having({self.name: here}), here, self.given.arrow)
 
     # -- deleting --------------------------------------------------------------------------------
 

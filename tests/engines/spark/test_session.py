@@ -137,7 +137,7 @@ print("done")
 """
 
 
-@pytest.mark.spark
+@pytest.mark.xdist_group("cluster")
 def test_a_session_starts_on_a_bare_machine_and_leaves_no_trace(
     bare_machine: dict[str, str], tmp_path: Path
 ) -> None:
@@ -225,7 +225,7 @@ def survivors(processes: list[psutil.Process]) -> list[str]:
     return commands
 
 
-@pytest.mark.spark
+@pytest.mark.xdist_group("cluster")
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is not a signal there")
 def test_ctrl_c_in_a_job_ends_the_jvm_and_its_workers(tmp_path: Path) -> None:
     logs = tmp_path / "terminal", tmp_path / "alone"
@@ -242,7 +242,7 @@ def test_ctrl_c_in_a_job_ends_the_jvm_and_its_workers(tmp_path: Path) -> None:
         assert survivors(everything) == []
 
 
-@pytest.mark.spark
+@pytest.mark.xdist_group("cluster")
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is not a signal there")
 def test_ctrl_c_while_spark_starts_ends_the_jvm(tmp_path: Path) -> None:
     with busy_with_spark(tmp_path / "log") as process:
@@ -252,7 +252,7 @@ def test_ctrl_c_while_spark_starts_ends_the_jvm(tmp_path: Path) -> None:
         assert survivors(starting) == []
 
 
-@pytest.mark.spark
+@pytest.mark.xdist_group("cluster")
 @pytest.mark.slow
 def test_spark_starts_from_its_start_up_cache(bare_machine: dict[str, str], tmp_path: Path) -> None:
     def python(*arguments: str) -> str:
