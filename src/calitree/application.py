@@ -43,8 +43,13 @@ def application(function: Application) -> Application:
     {'revenue': 35}
     """
     name = function.__name__
-    known = vars(WideTable).get(name)
-    if known is not None and known is not function and not isinstance(known, Deferred):
+    known = vars(WideTable).get(name, Deferred)
+    again = _place(known) == _place(function)  # a cell of a notebook that is run once more, say
+    if not (again or known is Deferred or isinstance(known, Deferred)):
         raise CalitreeError(f"A wide table has {name} already; call the application otherwise.")
     setattr(WideTable, name, function)
     return function
+
+
+def _place(function: object) -> tuple[object, object]:
+    return getattr(function, "__module__", None), getattr(function, "__qualname__", None)
