@@ -88,7 +88,7 @@ class Snapshot:
 
     def checked(self) -> Snapshot:
         """An error if the pivot asks what the graph does not have."""
-        self.pivot  # noqa: B018
+        self.pivot  # noqa: B018 - to bind it is to check it
         return self
 
     def successor(self, number: int, changed: Mapping[str, Relation]) -> Snapshot:
