@@ -97,7 +97,7 @@ def message_queries(tree: Hypertree) -> Iterator[tuple[str, str]]:
         product = " * ".join(counts.values())
         n = f"CAST(sum({product}) AS BIGINT)" if incoming else "count(*)"
         columns = [*(f"{source}.{key}" for key in keys), f"{n} AS n"]
-        if "sales" in tree.behind(source, target):
+        if "sales" in tree.subtree(source, target):
             units = _units(source, counts, tree)
             columns.append(f"sum({units}) AS units")
         select = f"SELECT {', '.join(columns)} FROM {source} {' '.join(joins)}"
@@ -109,7 +109,7 @@ def _units(source: str, counts: Mapping[str, str], tree: Hypertree) -> str:
     """Where the units come from, times how often everything else repeats them."""
     if source == "sales":
         return " * ".join(["sales.unit_sales", *counts.values()])
-    near = next(n for n in counts if "sales" in tree.behind(n, source))
+    near = next(n for n in counts if "sales" in tree.subtree(n, source))
     others = [count for n, count in counts.items() if n != near]
     return " * ".join([f"{message_name(near, source)}.units", *others])
 

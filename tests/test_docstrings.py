@@ -5,10 +5,12 @@ from __future__ import annotations
 import doctest
 import importlib
 import pkgutil
+from pathlib import Path
 
 import pytest
 
 import calitree
+from tests.support.docstrings import namespace
 
 MODULES = [
     name
@@ -18,8 +20,14 @@ MODULES = [
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_examples(name: str) -> None:
-    assert doctest.testmod(importlib.import_module(name)).failed == 0
+def test_examples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    finder, runner = doctest.DocTestFinder(), doctest.DocTestRunner()
+    for example in finder.find(importlib.import_module(name)):
+        if example.examples:
+            example.globs.update(namespace())
+            runner.run(example)
+    assert runner.failures == 0
 
 
 def test_there_are_examples() -> None:

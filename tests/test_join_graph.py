@@ -61,7 +61,7 @@ def test_the_tree_follows_the_declared_joins() -> None:
         frozenset(("suppliers", "n1")),
         frozenset(("customers", "n2")),
     }
-    assert tree.behind("suppliers", "orders") == {"suppliers", "n1"}
+    assert tree.subtree("suppliers", "orders") == {"suppliers", "n1"}
     assert "suppliers [suppliers]" in str(tree)
 
 

@@ -10,8 +10,8 @@ from typing import Any, Generic, TypeVar
 V = TypeVar("V")
 
 
-class once(Generic[V]):  # noqa: N801 - it is used as a decorator
-    """A property that is computed once, and by two threads at most twice: both are right.
+class cached_property(Generic[V]):  # noqa: N801 - it is used as a decorator
+    """A property that is computed when it is first read, and by two threads at most twice: both are right.
 
     `functools.cached_property` has a lock, in Python 3.11 one for all objects of a class. Who waits for
     it while holding another lock may wait for ever.
@@ -25,10 +25,10 @@ class once(Generic[V]):  # noqa: N801 - it is used as a decorator
         self.name = name
 
     def __get__(self, instance: Any, owner: type) -> V:
-        found: V = instance.__dict__.get(self.name)
-        if found is None:
-            found = instance.__dict__[self.name] = self.compute(instance)
-        return found
+        if instance is None:  # asked of the class
+            return self  # type: ignore[return-value]
+        value = instance.__dict__[self.name] = self.compute(instance)
+        return value
 
 
 class LRUCache(Generic[V]):

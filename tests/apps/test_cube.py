@@ -349,7 +349,7 @@ def test_equal_bags_make_the_least_messages(seed: int) -> None:
         asked = frozenset(rng.sample(dims, min(len(dims), 4)))
         lacks = [
             sum(
-                any(tree.holders((a,)) <= tree.behind(*edge) for a in asked - frozenset(pivot))
+                any(tree.holders((a,)) <= tree.subtree(*edge) for a in asked - frozenset(pivot))
                 for edge in tree.upward(bag.name)
             )
             for pivot in cube.pivots

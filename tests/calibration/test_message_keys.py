@@ -89,7 +89,7 @@ def test_each_annotation_changes_exactly_the_keys_downstream(data: st.DataObject
     lifted = placement_of(wide, measures={"m": f"count({column})"})
     home = tree.home(column.split(".")[0])
     for u, v in tree.directed:
-        behind = tree.behind(u, v)
+        behind = tree.subtree(u, v)
         plain_key = plain.keys[u, v]
         # γ and a free σ are behind an edge once no bag on the other side has the attribute.
         assert (grouped.keys[u, v] != plain_key) == (holders <= behind)
@@ -101,10 +101,10 @@ def test_each_annotation_changes_exactly_the_keys_downstream(data: st.DataObject
         new = set(lifted.sides[u, v].columns) - set(plain.sides[u, v].columns)
         lifts = {lift for a in lifted.query.aggregates for lift in a.lifts}
         assert bool(new) == (bool(lifts) and home in behind)
-    assert any(isinstance(a, GroupBy) for key in grouped.keys.values() for a in key.behind) == any(
-        holders <= tree.behind(u, v) for u, v in tree.directed
-    )
-    assert all(isinstance(a, Select) for key in bound.keys.values() for a in key.behind)
+    assert any(
+        isinstance(a, GroupBy) for key in grouped.keys.values() for a in key.annotations
+    ) == any(holders <= tree.subtree(u, v) for u, v in tree.directed)
+    assert all(isinstance(a, Select) for key in bound.keys.values() for a in key.annotations)
 
 
 @settings(max_examples=examples(200), suppress_health_check=list(HealthCheck), deadline=None)
@@ -121,8 +121,8 @@ def test_leaving_out_or_updating_a_relation_changes_exactly_the_keys_downstream(
     plain = placement_of(wide)
     updated = replace(plain, versions={**plain.versions, name: 3})
     for u, v in wide.tree.directed:
-        downstream = wide.tree.home(name) in wide.tree.behind(u, v)
+        downstream = wide.tree.home(name) in wide.tree.subtree(u, v)
         assert (without.keys[u, v] != plain.keys[u, v]) == downstream
-        assert (Exclude(name) in without.keys[u, v].behind) == downstream
+        assert (Exclude(name) in without.keys[u, v].annotations) == downstream
         assert (updated.keys[u, v] != plain.keys[u, v]) == downstream
-        assert (Update(name, 3) in updated.keys[u, v].behind) == downstream
+        assert (Update(name, 3) in updated.keys[u, v].annotations) == downstream

@@ -184,7 +184,7 @@ class Wiring:
         ]
         for other, index in messages.items():
             edge = (other, bag)
-            part = aggregate.behind(self.placement.sides[edge].relations)
+            part = aggregate.restricted_to(self.placement.sides[edge].relations)
             if not part.is_one:
                 names = self.sent[edge] if edge in self.sent else self.stored[edge].columns
                 factors.append(Stored(index, names[part]))

@@ -14,8 +14,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 
+from calitree.cache import cached_property
 from calitree.calibration.compiler import Call, Wiring
 from calitree.calibration.message import Message, MessageKey, column_names
 from calitree.calibration.planning.placement import Placement
@@ -210,7 +210,7 @@ class Maintenance:
         stale = self.stale.get(wanted)
         if stale is None or dict(stale.since) != {relation: since}:
             return False
-        return edge == wanted or wanted[0] in self.tree.behind(edge[1], edge[0])
+        return edge == wanted or wanted[0] in self.tree.subtree(edge[1], edge[0])
 
     def _sent(
         self, edges: Sequence[Edge], relation: str, since: int, past: Versions
@@ -231,7 +231,7 @@ class Maintenance:
             onward = next(
                 (other, source)
                 for other in self.tree.neighbours(source)
-                if self.tree.home(relation) in self.tree.behind(other, source)
+                if self.tree.home(relation) in self.tree.subtree(other, source)
             )
             change = self._delta(onward, relation, since, past)
             if not change.plus and not change.minus:

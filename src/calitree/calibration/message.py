@@ -16,9 +16,9 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass
-from functools import cached_property
 from typing import Any
 
+from calitree.cache import cached_property
 from calitree.engines.api.contraction import Table
 from calitree.query.annotation import Aggregate, Annotation, Augment, Exclude, Lift, Select, Update
 from calitree.storage.table_format import SavedMessage
@@ -28,22 +28,24 @@ from calitree.storage.table_format import SavedMessage
 class MessageKey:
     """What the rows of the message source → target depend on.
 
-    `behind` holds the γ, σ, R̄, R⁺ and R* in effect behind the edge. γ_A is left out where A is in the
+    `annotations` are the γ, σ, R̄, R⁺ and R* in effect behind the edge. γ_A is left out where A is in the
     separator: there it is kept in any case.
     """
 
     source: str
     target: str
-    behind: frozenset[Annotation] = frozenset()
+    annotations: frozenset[Annotation] = frozenset()
 
     @cached_property
     def text(self) -> str:
-        return _text([self.source, self.target, sorted(map(_annotation, self.behind))])
+        return _text([self.source, self.target, sorted(map(_annotation, self.annotations))])
 
     @cached_property
     def versions(self) -> dict[str, int]:
         """The versions of the relations behind that are not as they were first."""
-        return {each.relation: each.version for each in self.behind if isinstance(each, Update)}
+        return {
+            each.relation: each.version for each in self.annotations if isinstance(each, Update)
+        }
 
     @property
     def edge(self) -> tuple[str, str]:
@@ -52,25 +54,25 @@ class MessageKey:
     @cached_property
     def excluded(self) -> frozenset[str]:
         """The relations behind that are left out."""
-        return frozenset(each.relation for each in self.behind if isinstance(each, Exclude))
+        return frozenset(each.relation for each in self.annotations if isinstance(each, Exclude))
 
     @cached_property
     def added(self) -> frozenset[str]:
         """The relations behind that the tree did not have at first."""
-        return frozenset(each.relation for each in self.behind if isinstance(each, Augment))
+        return frozenset(each.relation for each in self.annotations if isinstance(each, Augment))
 
     @cached_property
     def timeless(self) -> MessageKey:
         """The same message, whatever the versions behind it."""
         if not self.versions:
             return self
-        rest = frozenset(each for each in self.behind if not isinstance(each, Update))
+        rest = frozenset(each for each in self.annotations if not isinstance(each, Update))
         return MessageKey(self.source, self.target, rest)
 
     def at(self, versions: Mapping[str, int]) -> MessageKey:
         """The same message at these versions of the relations behind it; 0 is as first loaded."""
         updates = frozenset(Update(name, version) for name, version in versions.items() if version)
-        return MessageKey(self.source, self.target, self.timeless.behind | updates)
+        return MessageKey(self.source, self.target, self.timeless.annotations | updates)
 
     @cached_property
     def digest(self) -> str:
@@ -176,8 +178,8 @@ class Shelved:
 
     @cached_property
     def _parts(self) -> tuple[tuple[str, str], list[str]]:
-        source, target, behind = json.loads(self.text)
-        return (source, target), behind
+        source, target, annotations = json.loads(self.text)
+        return (source, target), annotations
 
     @property
     def edge(self) -> tuple[str, str]:
@@ -186,8 +188,8 @@ class Shelved:
     @cached_property
     def timeless(self) -> str:
         """The text of the key of the same message, whatever the versions behind it."""
-        edge, behind = self._parts
-        return _text([*edge, [each for each in behind if not each.startswith(_UPDATE)]])
+        edge, annotations = self._parts
+        return _text([*edge, [each for each in annotations if not each.startswith(_UPDATE)]])
 
     @cached_property
     def versions(self) -> dict[str, int]:
@@ -205,8 +207,8 @@ class Shelved:
         return self._named(_AUGMENT)
 
     def _named(self, annotation: str) -> frozenset[str]:
-        _, behind = self._parts
-        return frozenset(json.loads(each)[1] for each in behind if each.startswith(annotation))
+        _, annotations = self._parts
+        return frozenset(json.loads(each)[1] for each in annotations if each.startswith(annotation))
 
 
 def column_names(aggregates: Iterable[Aggregate]) -> dict[Aggregate, str]:

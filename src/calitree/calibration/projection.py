@@ -5,11 +5,11 @@ is asked.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from calitree.cache import cached_property
 from calitree.calibration.message import column_names
 from calitree.engines.api.contraction import stored_parts
 from calitree.query.annotation import COUNT

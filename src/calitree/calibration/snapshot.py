@@ -10,13 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import NamedTuple
 from weakref import ref
 
 from sqlglot import exp
 
-from calitree.cache import LRUCache
+from calitree.cache import LRUCache, cached_property
 from calitree.calibration.adjust import Adjustment
 from calitree.calibration.compiler import Compiled
 from calitree.calibration.planning.placement import Placement, sides_of, with_bindings

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from calitree.cache import LRUCache
+from calitree.cache import LRUCache, cached_property
 from calitree.calibration.planning.placement import Sides
 from calitree.calibration.store import Store
 from calitree.calibration.versions import Changes

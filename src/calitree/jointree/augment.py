@@ -209,7 +209,7 @@ def _paths(tree: Hypertree, host: str, keys: frozenset[str]) -> dict[str, frozen
         here, holders = host, tree.holders((key,))
         while here not in holders:
             lacking[here] = lacking.get(here, frozenset()) | {key}
-            here = next(n for n in tree.neighbours(here) if tree.behind(n, here) & holders)
+            here = next(n for n in tree.neighbours(here) if tree.subtree(n, here) & holders)
     return lacking
 
 

@@ -131,7 +131,7 @@ def _work(costs: Mapping[str, float]) -> Callable[[Hypertree], tuple[float, floa
             counted = bag.attributes & tree.shared
             if any(counted <= tree.relations[r] for r in bag.relations):
                 continue  # It joins no more rows than that relation has, in whichever tree.
-            sides = [tree.behind(bag.name, other) for other in tree.neighbours(bag.name)]
+            sides = [tree.subtree(bag.name, other) for other in tree.neighbours(bag.name)]
             for side in (frozenset(each.name for each in tree.bags), *sides):
                 behind = {r: a for r, a in tree.relations.items() if tree.home(r) in side}
                 found.append(bits(counted & frozenset().union(*behind.values()), behind))

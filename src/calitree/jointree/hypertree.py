@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
+from calitree.cache import cached_property
 from calitree.errors import TreeError, did_you_mean
 from calitree.jointree.width import Width, width_of
 
@@ -146,7 +146,7 @@ class Hypertree:
         return {name: tuple(others) for name, others in near.items()}
 
     @cached_property
-    def _behind(self) -> dict[Edge, frozenset[str]]:
+    def _subtrees(self) -> dict[Edge, frozenset[str]]:
         return {(u, v): frozenset(self._reach(u, v)) for u, v in self.directed}
 
     @cached_property
@@ -194,9 +194,9 @@ class Hypertree:
     def neighbours(self, name: str) -> tuple[str, ...]:
         return self._neighbours[name]
 
-    def behind(self, source: str, target: str) -> frozenset[str]:
+    def subtree(self, source: str, target: str) -> frozenset[str]:
         """T_u: the bags on the source's side of the edge source → target."""
-        return self._behind[source, target]
+        return self._subtrees[source, target]
 
     def separator(self, a: str, b: str) -> frozenset[str]:
         return self.bag(a).attributes & self.bag(b).attributes
@@ -221,7 +221,7 @@ class Hypertree:
         """The bag among `options` (connected bags) that is nearest to the root."""
         here = root
         while here not in options:
-            here = next(n for n in self.neighbours(here) if self.behind(n, here) & options)
+            here = next(n for n in self.neighbours(here) if self.subtree(n, here) & options)
         return here
 
     def upward(self, root: str) -> list[Edge]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 from sqlglot import exp
 
+from calitree.cache import cached_property
 from calitree.engines.api.contraction import Table
 from calitree.errors import ExpressionError, QueryError, SchemaError, did_you_mean
 from calitree.sql.analysis import Resolved

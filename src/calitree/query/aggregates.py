@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from sqlglot import exp
 
+from calitree.cache import cached_property
 from calitree.engines.api.semiring import MAX, MIN, Semiring
 from calitree.errors import ExpressionError
 from calitree.jointree.schema import Schema

@@ -98,7 +98,7 @@ class Aggregate:
     semiring: Semiring
     lifts: frozenset[Lift] = frozenset()
 
-    def behind(self, relations: frozenset[str]) -> Aggregate:
+    def restricted_to(self, relations: frozenset[str]) -> Aggregate:
         """What a message from these relations must carry for this aggregate."""
         kept = frozenset(lift for lift in self.lifts if lift.relation in relations)
         return self if len(kept) == len(self.lifts) else Aggregate(self.semiring, kept)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from calitree.cache import cached_property
 from calitree.query.binder import Measures, Question
 from calitree.results.result import Result
 from calitree.results.tabular import Tabular, text_of

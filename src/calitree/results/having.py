@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from calitree.cache import cached_property
 from calitree.calibration.planning.plan import Plan
 from calitree.errors import ExpressionError, QueryError, did_you_mean
 from calitree.jointree.schema import find_name

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calitree.cache import cached_property
 from calitree.calibration.message import column_names
 from calitree.calibration.projection import Projection
 from calitree.engines.api.contraction import stored_parts

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any
+
+from calitree.cache import cached_property
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -158,7 +158,7 @@ def stale(
     tree: Hypertree, message: MessageKey | Shelved, versions: Mapping[str, int]
 ) -> dict[str, int]:
     """The relations behind a message that have other versions by now, with those that it has."""
-    bags = tree.behind(*message.edge)
+    bags = tree.subtree(*message.edge)
     absent = message.excluded | (tree.added - message.added)
     behind = (name for name in versions if tree.home(name) in bags and name not in absent)
     then = {name: message.versions.get(name, 0) for name in behind}

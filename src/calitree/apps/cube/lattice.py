@@ -41,7 +41,7 @@ class Lattice:
     def messages(self, pivots: Iterable[Carried]) -> set[State]:
         """What some pivots need, each once."""
         return {
-            (edge, pivot & behind) for pivot in pivots for edge, behind in self.sizes.behind.items()
+            (edge, pivot & behind) for pivot in pivots for edge, behind in self.sizes.inside.items()
         }
 
     def bytes(self, messages: Iterable[State]) -> float:
@@ -123,7 +123,7 @@ class Lattice:
 
     def _work(self, state: State, have: set[State], memory: dict[State, float]) -> float:
         """What it takes to have a message: its own work, and that of those it needs."""
-        if state in have or state[0] not in self.sizes.behind:
+        if state in have or state[0] not in self.sizes.inside:
             return 0.0
         if state not in memory:
             (source, target), carried = state
@@ -138,7 +138,7 @@ class Lattice:
 
     def _arriving(self, bag: str, carried: Carried, but: str | None = None) -> list[State]:
         edges = [(other, bag) for other in self.tree.neighbours(bag) if other != but]
-        return [(edge, carried & self.sizes.behind.get(edge, NONE)) for edge in edges]
+        return [(edge, carried & self.sizes.inside.get(edge, NONE)) for edge in edges]
 
     def _absorbing(self, bag: str, asked: Carried) -> float:
         if (bag, asked) not in self._absorbed:
@@ -147,7 +147,7 @@ class Lattice:
 
     def _joining(self, bag: str, carried: Carried, but: str | None = None) -> float:
         """The rows that are joined at a bag, and those that arrive for it."""
-        arriving = [e for e in self._arriving(bag, carried, but) if e[0] in self.sizes.behind]
+        arriving = [e for e in self._arriving(bag, carried, but) if e[0] in self.sizes.inside]
         rows = [self.sizes.rows(each) for each in arriving]
         relations = self.tree.bag(bag).relations
         if not relations:

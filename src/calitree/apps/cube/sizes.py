@@ -48,7 +48,7 @@ class Sizes:
         self.schema, self.tree = now.schema, wide.tree
         self.plain = now.cube_pivot(Question((), where))
         every = now.cube_pivot(Question(tuple(columns), where))
-        self.behind: dict[Edge, Carried] = {
+        self.inside: dict[Edge, Carried] = {
             edge: every.carried[edge] - self.plain.carried[edge] for edge in self.plain.edges
         }
         """For each edge, the attributes that a message along it may carry."""
@@ -65,10 +65,10 @@ class Sizes:
         """These are there by now."""
         for message in messages:
             carried = frozenset(
-                each.attribute for each in message.key.behind if isinstance(each, GroupBy)
+                each.attribute for each in message.key.annotations if isinstance(each, GroupBy)
             )
             edge = message.key.edge
-            state = edge, carried & self.behind[edge]
+            state = edge, carried & self.inside[edge]
             if self.key(state) == message.key:
                 self._known[state] = message
         self._rows.clear()
@@ -76,7 +76,7 @@ class Sizes:
     def key(self, state: State) -> MessageKey:
         edge, carried = state
         plain = self.plain.keys[edge]
-        return MessageKey(*edge, plain.behind | {GroupBy(each) for each in carried})
+        return MessageKey(*edge, plain.annotations | {GroupBy(each) for each in carried})
 
     def is_own(self, state: State) -> bool:
         """Whether it is a message of the tree's own pivot, which is there in any case."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, localcontext
-from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from calitree.apps.explain.gap import Number
 from calitree.apps.explain.removals import Inquiry, Removals
+from calitree.cache import cached_property
 from calitree.errors import QueryError
 from calitree.results.tabular import Tabular, text_of
 

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sqlglot import exp
 
+from calitree.cache import cached_property
 from calitree.errors import QueryError, did_you_mean
 from calitree.query.binder import MeasureLike, Query
 from calitree.results.result import Result

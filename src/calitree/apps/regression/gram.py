@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from calitree.cache import cached_property
 from calitree.calibration.planning.plan import Plan
 from calitree.errors import QueryError, did_you_mean
 

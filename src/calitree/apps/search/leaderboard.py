@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING
 
 from calitree.apps.regression.linear import LinearRegression, Ridge
 from calitree.apps.search.tables import Candidate
+from calitree.cache import cached_property
 from calitree.calibration.planning.plan import Plan
 from calitree.results.tabular import Tabular, html_of, text_of
 from calitree.wide_table import WideTable

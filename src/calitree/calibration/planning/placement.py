@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import NamedTuple
 
+from calitree.cache import cached_property
 from calitree.calibration.message import MessageKey
 from calitree.jointree.hypertree import Edge, Hypertree
 from calitree.query.annotation import (
@@ -55,10 +55,10 @@ def sides_of(tree: Hypertree, query: Query) -> Sides:
     """They depend on the query's relations and aggregates only, so most queries can share them."""
     sides = {}
     for edge in tree.directed:
-        bags = tree.behind(*edge)
+        bags = tree.subtree(*edge)
         relations = frozenset(r for r in query.relations if tree.home(r) in bags)
         supplied = frozenset().union(*(tree.relations[r] for r in relations))
-        parts = (aggregate.behind(relations) for aggregate in query.aggregates)
+        parts = (aggregate.restricted_to(relations) for aggregate in query.aggregates)
         columns = tuple(dict.fromkeys(part for part in parts if not part.is_one))
         separator, extra = tree.separator(*edge), tree.extra(*edge)
         sides[edge] = Side(bags, relations, supplied, separator, extra, columns)

@@ -54,7 +54,7 @@ class Send:
         """Why the pivot's message does not serve."""
         if self.pivot is None:
             return ""
-        here, theirs = self.key.behind, self.pivot.key.behind
+        here, theirs = self.key.annotations, self.pivot.key.annotations
         reasons = [f"{each} is not in the pivot" for each in sorted(map(str, here - theirs))]
         reasons += [f"the pivot's {each} is not wanted" for each in sorted(map(str, theirs - here))]
         if reasons:

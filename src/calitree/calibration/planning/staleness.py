@@ -113,7 +113,7 @@ def _work(schema: Schema, placement: Placement, edge: Edge, relation: str, touch
     while here != edge[0]:
         before, here = (
             here,
-            next(n for n in tree.neighbours(here) if edge[0] in tree.behind(n, here)),
+            next(n for n in tree.neighbours(here) if edge[0] in tree.subtree(n, here)),
         )
         rows = max((schema.rows(r) for r in tree.bag(here).relations), default=1)
         keys = max((schema.rows(r) for r in tree.bag(before).relations), default=1)

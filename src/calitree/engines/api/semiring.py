@@ -14,11 +14,11 @@ that a deletion can be subtracted instead of recomputed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal
 
 from sqlglot import exp
 
+from calitree.cache import cached_property
 from calitree.errors import ExpressionError
 from calitree.sql.parser import parse_node
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from calitree.cache import once
+from calitree.cache import cached_property
 from calitree.engines.api.contraction import Output
 from calitree.engines.local.delta.sums import combined, one_row
 from calitree.engines.local.encoding.dictionary import Codes
@@ -105,12 +105,12 @@ class _Holes:
     def after(self) -> int:
         return self.before - len(self.gone)
 
-    @once
+    @cached_property
     def filled(self) -> Array:
         """The places that are filled with others."""
         return self.gone[self.gone < self.after]
 
-    @once
+    @cached_property
     def moving(self) -> Array:
         """The rows that fill them."""
         stays = np.ones(len(self.gone), bool)

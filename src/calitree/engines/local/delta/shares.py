@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from calitree.cache import once
+from calitree.cache import cached_property
 from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.join.star import Star, plus
 from calitree.engines.local.tables.tables import Message
@@ -38,7 +38,7 @@ class Shares:
             return None
         return cls(star, joined)
 
-    @once
+    @cached_property
     def _products(self) -> dict[str, list[Value]]:
         return {column.name: self.star.product(column) for column in self.star.output.columns}
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from calitree.cache import once
+from calitree.cache import cached_property
 from calitree.engines.api.contraction import Column, Output, stored_parts
 from calitree.engines.api.semiring import Semiring
 from calitree.engines.local.encoding import values as v
@@ -61,7 +61,7 @@ class Star:
             self.groups, self.codes = self._group()
             self.count = len(self.codes[0])
 
-    @once
+    @cached_property
     def groups(self) -> Array:
         """The group of each joined row."""
         return np.zeros(self.length, np.int32)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from calitree.cache import once
+from calitree.cache import cached_property
 from calitree.engines.local.vm.compiled import compiled
 
 Codes = np.ndarray[Any, np.dtype[np.int32]]
@@ -27,7 +27,7 @@ class Level:
     largest: int
     """The largest value."""
 
-    @once
+    @cached_property
     def addresses(self) -> tuple[int, int]:
         """Of the values and of the starts; NumPy takes its time to tell."""
         return self.values.ctypes.data, self.starts.ctypes.data
@@ -47,7 +47,7 @@ class Trie:
         """Whether no two rows are the same."""
         return len(self.levels[-1].values) == len(self.rows)
 
-    @once
+    @cached_property
     def address(self) -> int:
         """Of the rows."""
         return self.rows.ctypes.data

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from calitree.cache import once
+from calitree.cache import cached_property
 from calitree.engines.api.contraction import Factor, Stored, stored_parts
 from calitree.engines.api.semiring import SUM_PRODUCT, Semiring
 from calitree.engines.local.encoding import values as v
@@ -258,12 +258,12 @@ class Summed:
 
     # -- the outcome -----------------------------------------------------------------------------
 
-    @once
+    @cached_property
     def leg(self) -> Leg:
         """The sums as a table that can be joined; one, for all who take these sums."""
         return Leg(self.message, {name: name for name in self.onto})
 
-    @once
+    @cached_property
     def message(self) -> Message:
         """The groups that have a row, with their sums."""
         assert self._grouping is not None
@@ -282,6 +282,6 @@ class _Lazy:
     def __init__(self, make: Callable[[], Register]) -> None:
         self._make = make
 
-    @once
+    @cached_property
     def value(self) -> Register:
         return self._make()

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from calitree.cache import once
+from calitree.cache import cached_property
 from calitree.engines.local.encoding import values as v
 from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.encoding.dictionary import Codes
@@ -46,7 +46,7 @@ class LaterColumns:
         self.schema = schema_of_text(saved.schema)
         self.null_free = saved.null_free
 
-    @once
+    @cached_property
     def opened(self) -> Columns:
         """The columns in their files."""
         name, source = self.saved.name, self.saved.source
@@ -111,7 +111,7 @@ class LaterMessage(Message):
         self.attributes = saved.attributes
         self.kinds = {c.name: Kind.OTHER if c.annotation else c.kind for c in saved.columns}
 
-    @once
+    @cached_property
     def _read(self) -> tuple[dict[str, Codes], dict[str, Value]]:
         codes, values = {}, {}
         with self.book.lock:

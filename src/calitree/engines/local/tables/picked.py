@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from calitree.cache import once
+from calitree.cache import cached_property
 from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.spaces import Space
 from calitree.engines.local.encoding.values import Value
@@ -30,7 +30,7 @@ class Pieces:
         self.schema = pieces[0][0].schema
         self.rows = sum(c.rows if rows is None else len(rows) for c, rows in self.pieces)
 
-    @once
+    @cached_property
     def null_free(self) -> frozenset[str]:
         return reduce(frozenset.intersection, (columns.null_free for columns, _ in self.pieces))
 
@@ -102,7 +102,7 @@ class Picked(Relation):
         self._values = {}
         self._lifts = {}
 
-    @once
+    @cached_property
     def columns(self) -> Columns:
         return Pieces([(self.base.columns, self.positions)])
 

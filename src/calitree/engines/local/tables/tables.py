@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from calitree.cache import once
+from calitree.cache import cached_property
 from calitree.engines.api.contraction import Column, Stored, stored_parts
 from calitree.engines.local.encoding import values as v
 from calitree.engines.local.encoding.codebook import Codebook
@@ -61,7 +61,7 @@ class ArrowColumns:
     def nbytes(self) -> int:
         return int(self.data.nbytes)
 
-    @once
+    @cached_property
     def null_free(self) -> frozenset[str]:
         return frozenset(n for n in self.schema.names if self.data.column(n).null_count == 0)
 
@@ -251,7 +251,7 @@ class Joined(Rows):
         self.parts, self.join = list(parts), join
         self.names = {a: a for _, names in parts for a in names}
 
-    @once
+    @cached_property
     def positions(self) -> list[Codes]:
         """For each table, which of its rows stands in each joined row."""
         if self.rows >= MOST_ROWS:
