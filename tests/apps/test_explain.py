@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 import calitree as ct
 from calitree import QueryError, WideTable
 from calitree.apps.explain.explanation import Explanation
-from calitree.apps.explain.removals import places
 from calitree.apps.verify.check import same
 from calitree.apps.verify.plain import query_sql, wide_sql
 from calitree.query.binder import Query, Question
+from calitree.results.rollup import matching_rows
 from examples import explanation
 from examples.retail import BRANDS, CHANNELS, CITIES, FAMILIES, FORMATS, KINDS, retail
 from tests.support.databases import Database, databases, join_size, predicates
@@ -441,9 +441,9 @@ def test_progress_is_told() -> None:
     assert told[0][2] == "sales.store" and told[-1][0] == told[-1][1]
 
 
-def test_places_among_more_combinations_than_64_bits_tell_apart() -> None:
+def test_rows_among_more_combinations_than_64_bits_tell_apart() -> None:
     """17 columns of 16 values each; the row looked for differs from the first in the first column."""
     among = [pa.array(range(16)) for _ in range(17)]
     wanted = [pa.array([1]), *(pa.array([0]) for _ in range(16))]
-    assert places(wanted, among).tolist() == [-1]
-    assert places([pa.array([3]) for _ in range(17)], among).tolist() == [3]
+    assert matching_rows(wanted, among).tolist() == [-1]
+    assert matching_rows([pa.array([3]) for _ in range(17)], among).tolist() == [3]

@@ -1,4 +1,4 @@
-"""What ends as an Arrow table, in whatever form it is wanted."""
+"""Rows and columns of an Arrow table, in whatever form they are wanted."""
 
 from __future__ import annotations
 
@@ -11,30 +11,70 @@ from calitree.cache import cached_property
 if TYPE_CHECKING:
     import pyarrow as pa
 
+MAX_DECIMAL_DIGITS = 38
+"""Of Arrow's decimal128."""
+
 
 class Tabular:
-    """Rows and columns; those who have them say how they come by their Arrow table."""
+    """Rows and named columns. A subclass computes the Arrow table, when it is first wanted."""
 
     @cached_property
     def _arrow(self) -> pa.Table:
         raise NotImplementedError
 
+    def _head(self, limit: int) -> pa.Table:
+        """The first rows."""
+        return self._arrow.slice(0, limit)
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns, in order."""
+        return list(self._arrow.column_names)
+
     def arrow(self) -> pa.Table:
-        """As an Arrow table."""
+        """As an Arrow table.
+
+        Returns:
+            A `pyarrow.Table`, which is computed once and shared: do not change its buffers.
+
+        >>> wide.query(["city"]).arrow().num_rows
+        2
+        """
         return self._arrow
 
     def pandas(self) -> Any:
-        """As a pandas DataFrame."""
+        """As a pandas DataFrame.
+
+        Returns:
+            A new `pandas.DataFrame`.
+
+        >>> wide.query(["city"]).pandas().shape
+        (2, 2)
+        """
         return self._arrow.to_pandas()
 
     def polars(self) -> Any:
-        """As a polars DataFrame."""
+        """As a polars DataFrame.
+
+        Returns:
+            A new `polars.DataFrame`.
+
+        >>> wide.query(["city"]).polars().shape
+        (2, 2)
+        """
         import polars
 
         return polars.from_arrow(self._arrow)
 
     def rows(self) -> list[dict[str, Any]]:
-        """As a list of dictionaries."""
+        """As a list of dictionaries.
+
+        Returns:
+            For each row its values by column name; NULL is None.
+
+        >>> wide.query().rows()
+        [{'revenue': 35}]
+        """
         rows: list[dict[str, Any]] = self._arrow.to_pylist()
         return rows
 
@@ -43,6 +83,15 @@ class Tabular:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self._arrow.__arrow_c_stream__(requested_schema)
+
+    def __len__(self) -> int:
+        return int(self._arrow.num_rows)
+
+    def __repr__(self) -> str:
+        return text_of(self._head(10).to_pylist(), self.columns, len(self))
+
+    def _repr_html_(self) -> str:
+        return html_of(self._head(100).to_pylist(), self.columns, len(self))
 
 
 def text_of(head: Sequence[dict[str, Any]], columns: Sequence[str], total: int) -> str:
@@ -65,6 +114,26 @@ def html_of(head: Sequence[dict[str, Any]], columns: Sequence[str], total: int) 
     )
     more = f"<p>{total:,} rows, the first {len(head)} shown</p>" if total > len(head) else ""
     return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def group_key(value: Any) -> Any:
+    """A value as part of a dictionary key: NaN is equal to itself, as it is in a group-by."""
+    return "NaN" if isinstance(value, float) and value != value else value
+
+
+def common_type(first: pa.DataType, second: pa.DataType) -> pa.DataType:
+    """A type for the numbers of two columns: the type of an exact sum depends on how large it is."""
+    import pyarrow as pa
+
+    both = first, second
+    if first == second or pa.types.is_null(first):
+        return second
+    if pa.types.is_null(second):
+        return first
+    if any(map(pa.types.is_floating, both)):
+        return pa.float64()
+    scale = max((dtype.scale for dtype in both if pa.types.is_decimal(dtype)), default=0)
+    return pa.decimal128(MAX_DECIMAL_DIGITS, scale)
 
 
 def _shown(value: object) -> str:

@@ -1,4 +1,4 @@
-"""What is looked at for an explanation, and what is worth telling."""
+"""The options of a search for explanations."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from calitree.errors import QueryError
 from calitree.progress import Progress
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Options:
-    """What is looked at, and what is worth telling."""
+    """The options that `why` and `explain_change` share; `why` documents them."""
 
     attributes: Sequence[str] | None
     depth: int

@@ -19,7 +19,7 @@ from operator import add
 from typing import TYPE_CHECKING, Any
 
 from calitree.application import application
-from calitree.apps.explain.candidates import column_text
+from calitree.sql.quoting import column_text
 from calitree.apps.regression.factors import ROWS, complete_rows, factor_of, total
 from calitree.apps.regression.gram import Gram
 from calitree.apps.regression.linear import LinearRegression, Ridge

@@ -1,0 +1,32 @@
+"""Names as SQL text."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from calitree.errors import ExpressionError
+from calitree.sql.parser import parse_node
+
+
+def quote(*names: str, dialect: str | None = None) -> str:
+    """A name as a quoted identifier, or several with a dot between them.
+
+    >>> quote("sales", "unit price")
+    '"sales"."unit price"'
+    """
+    return ".".join(exp.to_identifier(name, quoted=True).sql(dialect) for name in names)
+
+
+def column_text(relation: str, column: str) -> str:
+    """A column of a relation in SQL, with quotes only where it needs them.
+
+    >>> column_text("sales", "price"), column_text("sales", "unit price")
+    ('sales.price', '"sales"."unit price"')
+    """
+    plain = f"{relation}.{column}"
+    try:
+        node = parse_node(plain)
+    except ExpressionError:
+        return quote(relation, column)
+    parts = [part.name for part in node.parts] if isinstance(node, exp.Column) else []
+    return plain if parts == [relation, column] else quote(relation, column)
