@@ -4,7 +4,7 @@ The star's sales, stores and items are to tell the number of transactions: a lin
 cluster and perishable. Ten tables each join on the date, the store and the item. Each has one value a
 key: the mean of the target by this key, blurred; how much is drawn from the paper's distribution.
 
-- the calibrated tree: moments are calibrated once, then every table is a message and an absorption;
+- the calibrated tree: the model's sums are calibrated once, then every table is a message and an absorption;
 - factorised retraining: for every table, messages are passed upward over the tree that has it, and
   nothing is kept. It is told where the means are, so that one pass suffices;
 - the join, built by DuckDB with the columns of the model alone, and scikit-learn's `LinearRegression`.
@@ -44,8 +44,8 @@ from benchmarks.questions import star_graph
 from benchmarks.whatif import in_memory
 from calitree import JoinGraph, WideTable
 from calitree.apps.regression.gram import Gram
+from calitree.apps.regression.gram_query import GramQuery
 from calitree.apps.regression.least_squares import solve
-from calitree.apps.regression.moments import centres_of, gram_of, questions_of
 from calitree.calibration.branch import Branch
 
 OURS, AFTER = "calibrated tree", "calibrated tree, calibrated before"
@@ -95,7 +95,7 @@ def run(given: Namespace, race: Race) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A tree with the moments of the model, up to where tables join."""
+    """A tree with the sums of the model, up to where tables join."""
 
     wide: WideTable
     centres: Mapping[str, float]
@@ -111,34 +111,34 @@ def uncalibrated(graph: JoinGraph) -> WideTable:
 def prepared(graph: JoinGraph) -> Prepared:
     """From relations that are loaded to all messages that tables will need."""
     wide = uncalibrated(graph)
-    centres = centres_of(wide, TARGET, FEATURES)
+    centres = GramQuery(wide, TARGET, FEATURES).centres()
     for key in KEYS:
         wide = wide.keyed([f"sales.{key}"])
-    questions = questions_of(wide, TARGET, FEATURES, centres=centres)
+    questions = GramQuery(wide, TARGET, FEATURES).questions(centres)
     wide.branch.add_pivots(questions, progress=False)
     return Prepared(wide, centres)
 
 
-def moments(wide: WideTable, centres: Mapping[str, float], extra: Extra) -> Gram:
+def gram(wide: WideTable, centres: Mapping[str, float], extra: Extra) -> Gram:
     """Those of the model with one more table, which has its values around zero."""
     more = wide.augment(extra.table, on=f"sales.{extra.key}", name=extra.name)
     known = {**centres, extra.feature: 0.0}
-    return gram_of(more, TARGET, [*FEATURES, extra.feature], centres=known)
+    return GramQuery(more, TARGET, [*FEATURES, extra.feature]).gram(known)
 
 
-def fitted(gram: Gram) -> Fitted:
-    return Fitted(solve(gram).r2(gram), int(gram.rows))
+def fitted(sums: Gram) -> Fitted:
+    return Fitted(solve(sums).r2(sums), int(sums.rows))
 
 
 def all_of(ready: Prepared, extras: Sequence[Extra]) -> Found:
-    return {each.name: fitted(moments(ready.wide, ready.centres, each)) for each in extras}
+    return {each.name: fitted(gram(ready.wide, ready.centres, each)) for each in extras}
 
 
 def assert_at_home(ready: Prepared, extras: Sequence[Extra]) -> int:
     """No plan of any table reads the sales; how many messages all of them compute."""
     computed = 0
     for each in extras:
-        for plan in moments(ready.wide, ready.centres, each).plans:
+        for plan in gram(ready.wide, ready.centres, each).plans:
             bags = {plan.root, *(key.source for key in plan.computed)}
             assert "sales" not in bags, f"{each.name} reads the sales:\n{plan}"
             computed += len(plan.computed)
@@ -152,7 +152,7 @@ def parts(race: Race, graph: JoinGraph, extras: Sequence[Extra]) -> None:
         "messages_of_the_tables": assert_at_home(ready, extras),
         "bytes": sum(each.table.nbytes for each in ready.wide.state.store.pinned),
     }
-    base = "calibration of the moments"
+    base = "calibration of the sums"
     contestants = (
         Contestant(base, partial(prepared, graph), lambda _: {}),
         Contestant(AFTER, partial(all_of, ready, extras), answers),
@@ -173,7 +173,7 @@ def against_retraining(race: Race, graph: JoinGraph, extras: Sequence[Extra]) ->
 
     def retrained() -> Found:
         wide = uncalibrated(graph)
-        return {each.name: fitted(moments(wide, centres, each)) for each in extras}
+        return {each.name: fitted(gram(wide, centres, each)) for each in extras}
 
     def ours() -> Found:
         return all_of(prepared(graph), extras)
@@ -274,7 +274,7 @@ def on_spark(race: Race, files: Mapping[str, Path], extras: Sequence[Extra], cou
     graph = star_graph(files, HybridEngine(session, in_process=DIMENSIONS))
     ready = prepared(graph)
     messages = assert_at_home(ready, extras)
-    base = "calibration of the moments, on Spark"
+    base = "calibration of the sums, on Spark"
     contestants = (
         Contestant(base, partial(prepared, graph), lambda _: {}),
         Contestant(AFTER, partial(all_of, ready, extras), answers),

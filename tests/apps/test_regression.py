@@ -30,8 +30,9 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import calitree as ct
 from calitree import QueryError, Result, SchemaError, WideTable
 from calitree.apps.regression.gram import Gram
-from calitree.apps.regression.least_squares import Solution, solve
-from calitree.apps.regression.moments import gram_of, grams_of
+from calitree.apps.regression.gram_query import GramQuery
+from calitree.apps.regression.least_squares import solve
+from calitree.apps.regression.solution import Solution
 from calitree.cli.demo import flights_graph, read_flights
 from calitree.ml import LinearRegression, Ridge
 from tests.support.engines import LOCAL, engine_named, spark_engine_named
@@ -543,14 +544,14 @@ def test_another_target_passes_no_message(engine: str) -> None:
         assert_alike(model, expected(built(plain()), target, others, least_squares()))
     if engine == "reference":  # it does not tell which columns have no NULL, so that is a filter
         return
-    fewer = gram_of(wide, "price", ["weight", "size"], centres=first.gram_.centres)
+    fewer = GramQuery(wide, "price", ["weight", "size"]).gram(first.gram_.centres)
     assert passed(fewer) == 0
     assert len(fewer.plans) == 1, "one query for all numbers"
-    leveled = gram_of(wide, "price", ["size", "city", "family"], centres=first.gram_.centres)
+    leveled = GramQuery(wide, "price", ["size", "city", "family"]).gram(first.gram_.centres)
     assert len(leveled.plans) == 4, "and one for each column with levels, and each two of them"
-    again = gram_of(wide, "units", ["size", "city", "family"], centres=first.gram_.centres)
+    again = GramQuery(wide, "units", ["size", "city", "family"]).gram(first.gram_.centres)
     assert len(again.plans) == 4
-    assert passed(gram_of(wide, "price", ["family", "city"])) == 0
+    assert passed(GramQuery(wide, "price", ["family", "city"]).gram()) == 0
 
 
 def test_a_fit_after_an_update(wide: WideTable) -> None:
@@ -570,11 +571,11 @@ def test_a_fit_after_an_update(wide: WideTable) -> None:
 
 @pytest.mark.parametrize("features", [["size", "units"], ["size", "units", "city", "family"]])
 def test_folds(wide: WideTable, features: list[str]) -> None:
-    """One call gives the moments of every fold; what is trained on is the sum of the others."""
-    folds = grams_of(wide, "price", features, by="fold")
+    """One call gives the sums of every fold; what is trained on is the sum of the others."""
+    folds = GramQuery(wide, "price", features, by="fold").grams()
     assert sorted(folds) == [0, 1, 2, 3, 4]
     total = reduce(add, folds.values())
-    whole = gram_of(wide, "price", features, centres=total.centres)
+    whole = GramQuery(wide, "price", features).gram(total.centres)
     assert total.rows == whole.rows == 400
     np.testing.assert_allclose(total.products, whole.products, rtol=1e-9)
     rows = built(plain())
@@ -594,7 +595,7 @@ def test_folds(wide: WideTable, features: list[str]) -> None:
 
 def test_some_of_the_columns(wide: WideTable) -> None:
     """Fewer features, or another target, need no further query."""
-    whole = gram_of(wide, "price", ["size", "units", "city", "family"])
+    whole = GramQuery(wide, "price", ["size", "units", "city", "family"]).gram()
     rows = built(plain())
 
     def same(found: Solution, target: str, features: list[str]) -> None:

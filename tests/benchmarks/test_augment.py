@@ -33,7 +33,7 @@ def test_all_three_agree(tmp_path: Path) -> None:
     assert len(found) == 4 + 4
     agreed = [each for each in found.values() if each["against"]]
     assert len(agreed) == 2 and all(each["agree"] for each in agreed)
-    assert found["calibration of the moments"]["messages_of_the_tables"] == len(KEYS) * EACH
+    assert found["calibration of the sums"]["messages_of_the_tables"] == len(KEYS) * EACH
     listed = [each for each in found.values() if "r2" in each]
     assert [each["name"].partition(":")[0] for each in listed] == [
         "date0", "store0", "item0", "date1",

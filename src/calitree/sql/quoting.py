@@ -1,6 +1,9 @@
-"""Names as SQL text."""
+"""Names and values as SQL text."""
 
 from __future__ import annotations
+
+import math
+from decimal import Decimal
 
 from sqlglot import exp
 
@@ -30,3 +33,16 @@ def column_text(relation: str, column: str) -> str:
         return quote(relation, column)
     parts = [part.name for part in node.parts] if isinstance(node, exp.Column) else []
     return plain if parts == [relation, column] else quote(relation, column)
+
+
+def literal(value: object) -> str:
+    """A value as an SQL literal; what is neither a number nor a boolean is written as a string.
+
+    >>> literal(1.5), literal("it's"), literal(True)
+    ('1.5', "'it''s'", 'TRUE')
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"CAST('{value}' AS DOUBLE)"
+    if isinstance(value, bool | int | float | Decimal):
+        return str(value).upper()
+    return exp.Literal.string(str(value)).sql()

@@ -1,4 +1,4 @@
-"""Data cubes over the join."""
+"""Data cubes over the join: `WideTable.cube`."""
 
 from calitree.apps.cube.cube import Cube, Estimate
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
-
-from sqlglot import exp
 
 from calitree.errors import QueryError
 from calitree.jointree.schema import Schema
-from calitree.sql.quoting import column_text
+from calitree.sql.quoting import column_text, literal
 from calitree.types import Kind
 
 DISCRETE = (Kind.STRING, Kind.BOOLEAN, Kind.INTEGER, Kind.DATE)
@@ -52,13 +49,7 @@ def candidate_columns(
 
 def predicate_text(column: str, value: Any) -> str:
     """The condition that a column has a value, which may be NULL."""
-    if value is None:
-        return f"{column} IS NULL"
-    if isinstance(value, float) and not math.isfinite(value):
-        return f"{column} = CAST('{value}' AS DOUBLE)"
-    if isinstance(value, bool | int | float | Decimal):
-        return f"{column} = {str(value).upper()}"
-    return f"{column} = {exp.Literal.string(str(value)).sql()}"
+    return f"{column} IS NULL" if value is None else f"{column} = {literal(value)}"
 
 
 def home_of(schema: Schema, attribute: str) -> str:

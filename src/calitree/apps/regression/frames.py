@@ -1,4 +1,4 @@
-"""Rows given to a fitted model: the columns of a frame, as numbers or as the effects of levels."""
+"""Rows given to a fitted model: the columns of a frame as numbers, or as the effects of levels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from calitree.apps.regression.least_squares import Solution
+from calitree.apps.regression.solution import Solution
 from calitree.errors import QueryError, SchemaError, did_you_mean
 from calitree.jointree.schema import find_name
 from calitree.types import kind_of_arrow
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def table_of(frame: Any) -> pa.Table:
-    """A frame of any make as an Arrow table."""
+    """A frame of any library as an Arrow table."""
     from calitree.storage.frames import arrow_table
 
     return arrow_table("The frame", frame)
@@ -26,10 +26,10 @@ def table_of(frame: Any) -> pa.Table:
 
 def column_of(table: pa.Table, name: str) -> pa.ChunkedArray:
     """A column by its name as the model has it, or without its relation."""
-    for each in (name, name.rpartition(".")[2]):
-        found = find_name(each, table.column_names)
-        if found is not None:
-            return table.column(found)
+    for candidate in (name, name.rpartition(".")[2]):
+        column = find_name(candidate, table.column_names)
+        if column is not None:
+            return table.column(column)
     hint = did_you_mean(name, table.column_names)
     raise SchemaError(f"The frame has no column {name!r}.{hint}")
 
@@ -77,15 +77,15 @@ def effects_of(table: pa.Table, name: str, effects: Mapping[Any, float]) -> Arra
 
 
 def predictions(solution: Solution, table: pa.Table) -> Array:
-    """What a model says of each row; NaN where a feature is missing."""
+    """The prediction for each row; NaN where a feature is missing."""
     import numpy as np
 
-    found = np.full(table.num_rows, solution.base)
+    predicted = np.full(table.num_rows, solution.base)
     for name, slope in solution.slopes.items():
-        found += slope * (numbers_of(table, name) - solution.means[name])
+        predicted += slope * (numbers_of(table, name) - solution.means[name])
     for name, effects in solution.effects.items():
-        found += effects_of(table, name, effects)
-    return found
+        predicted += effects_of(table, name, effects)
+    return predicted
 
 
 def r2_of(solution: Solution, table: pa.Table, target: str) -> float:
