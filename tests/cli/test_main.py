@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 
 import calitree as ct
 from calitree.cli.main import app
-from calitree.cli.model import Model
+from calitree.cli.model import ModelFile
 from tests.support import shop
 
 
@@ -327,7 +327,7 @@ def test_wrong_models(tmp_path: Path) -> None:
 
 
 def test_a_relation_that_is_gone(tmp_path: Path) -> None:
-    model, tree = Model.read(shop.write(tmp_path)), str(tmp_path / "tree")
+    model, tree = ModelFile.read(shop.write(tmp_path)), str(tmp_path / "tree")
     model.calibrate(model.graph("local")).save(tree, copy_below=0)
     shutil.rmtree(tmp_path / "data" / "sales")
     assert ask(tree, "-m", "revenue") == "revenue\n75\n"

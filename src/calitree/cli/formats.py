@@ -1,4 +1,4 @@
-"""An answer as the command line gives it: a table to look at, or a file for another program."""
+"""An answer as the command line writes it: a table to look at, or a file for another program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FORMATS = ("table", "csv", "json", "parquet")
 
 
 def check_format(form: str, output: Path | None) -> None:
-    """An error for a format that there is not, before anything is computed for it."""
+    """Raise an error for an unknown format, before anything is computed."""
     if form not in FORMATS:
         raise QueryError(f"There is no format {form!r}.{did_you_mean(form, FORMATS)}")
     if form == "parquet" and output is None:
@@ -72,7 +72,7 @@ def _csv(table: pa.Table) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON can have it: what it has no word for is text, and bytes are hexadecimal."""
+    """A value as JSON can write it: other types as text, and bytes as hexadecimal digits."""
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, float) and not math.isfinite(value):
