@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from calitree.cache import cached_property
 from calitree.calibration.message import column_names
@@ -23,9 +24,6 @@ from calitree.engines.api.semiring import Plus, Scalar
 from calitree.errors import QueryError, did_you_mean
 from calitree.results.summands import Array, Summand, same_type, summand_of, whole
 from calitree.results.tabular import Tabular
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 MAX_CODES = 1 << 62
 """Combinations of values that are numbered by a 64-bit integer."""
@@ -48,8 +46,6 @@ class Key:
 
     def arrow(self) -> pa.Array:
         """The column, decoded."""
-        import pyarrow as pa
-
         return self.values.take(pa.array(self.codes))
 
 
@@ -160,7 +156,6 @@ class Groups(Tabular):
         >>> cheap.groups.plus(dear.groups).rows()
         [{'city': 'Quito', 'revenue': 30}, {'city': 'Cuenca', 'revenue': 5}]
         """
-        import pyarrow as pa
 
         def both(own: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, pa.Array]:
             return {
@@ -174,8 +169,6 @@ class Groups(Tabular):
 
     @cached_property
     def _arrow(self) -> pa.Table:
-        import pyarrow as pa
-
         parts = {name: part.arrow() for name, part in self._parts.items()}
         keys = {name: key.arrow() for name, key in self._keys.items()}
         return pa.table({**keys, **self._projection.measured(parts, self._size)})
@@ -218,8 +211,6 @@ def matching_rows(columns: Sequence[pa.Array], among: Sequence[pa.Array]) -> Arr
 
     The rows of `among` are distinct. NULL equals NULL here.
     """
-    import pyarrow as pa
-
     keys = [Key.of(pa.concat_arrays(pair)) for pair in zip(columns, among, strict=True)]
     numbers, firsts = number_groups(keys)
     size = len(columns[0])

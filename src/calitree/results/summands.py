@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from calitree.engines.api.semiring import Plus, Scalar
 from calitree.results.tabular import MAX_DECIMAL_DIGITS, common_type
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Array = np.ndarray[Any, Any]
 
@@ -57,15 +56,11 @@ class Summand:
 
 def whole(column: Any) -> pa.Array:
     """A column in one chunk."""
-    import pyarrow as pa
-
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def summand_of(column: Any, plus: Plus, zero: Scalar) -> Summand:
     """A component as the root has absorbed it."""
-    import pyarrow as pa
-
     column = whole(column)
     if plus == "any":
         values = np.asarray(column.fill_null(False)).astype(np.int8)
@@ -82,8 +77,6 @@ def same_type(first: Any, second: Any) -> tuple[Any, Any]:
 
 
 def _sum(column: pa.Array, zero: Scalar) -> Summand:
-    import pyarrow as pa
-
     if pa.types.is_null(column.type):  # of no rows
         column = column.cast(pa.int64())
     column = column.fill_null(zero) if column.null_count else column
@@ -101,8 +94,6 @@ def _sum(column: pa.Array, zero: Scalar) -> Summand:
 
 def _unscaled(column: pa.Array) -> Array:
     """Decimals as whole numbers of their last digit."""
-    import pyarrow as pa
-
     wide = column.cast(pa.decimal128(MAX_DECIMAL_DIGITS, column.type.scale))
     halves = np.frombuffer(wide.buffers()[1], np.int64)[2 * wide.offset :][: 2 * len(wide)]
     low, high = halves[::2], halves[1::2]
@@ -114,8 +105,6 @@ def _unscaled(column: pa.Array) -> Array:
 
 def _decimals(values: Array, scale: int) -> pa.Array:
     """Whole numbers as the decimals they stand for; as floats if one has too many digits."""
-    import pyarrow as pa
-
     if values.dtype != object:
         halves = np.empty(2 * len(values), np.int64)
         halves[::2], halves[1::2] = values, values >> 63
@@ -128,9 +117,6 @@ def _decimals(values: Array, scale: int) -> pa.Array:
 
 
 def _compared(column: pa.Array, plus: Plus) -> Summand:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     known = column.unique().drop_null()
     known = known.take(pc.array_sort_indices(known))  # NaN comes last, as the largest
     null = len(known) if plus == "min" else -1

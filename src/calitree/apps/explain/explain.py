@@ -57,16 +57,13 @@ from its answer the measure without each group. `beam` describes how combination
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from calitree.application import application
-from calitree.apps.explain.options import Options
+from calitree.apps.explain.explanation import Explanation
+from calitree.apps.explain.sides import Options, explained_by_rest, explained_change
 from calitree.progress import Progress
 from calitree.query.binder import MeasureLike
 from calitree.wide_table import WideTable
-
-if TYPE_CHECKING:
-    from calitree.apps.explain.explanation import Explanation
 
 
 @application
@@ -113,8 +110,6 @@ def why(
     >>> wide.why("avg(price)", "city = 'Quito'", attributes=["price"]).best["explanation"]
     'sales.price = 20'
     """
-    from calitree.apps.explain.sides import explained_by_rest
-
     options = Options(
         attributes=attributes, depth=depth, limit=limit, min_support=min_support,
         max_values=max_values, parsimony=parsimony, progress=progress,
@@ -164,8 +159,6 @@ def explain_change(
     ...     attributes=["price"]).best["explanation"]
     'sales.price = 20'
     """
-    from calitree.apps.explain.sides import explained_change
-
     options = Options(
         attributes=attributes, depth=depth, limit=limit, min_support=min_support,
         max_values=max_values, parsimony=parsimony, progress=progress,

@@ -6,16 +6,15 @@ import math
 from collections.abc import Sequence
 from decimal import Decimal, localcontext
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from calitree.apps.explain.gap import Number
 from calitree.apps.explain.removals import Comparison, Removals
 from calitree.cache import cached_property
 from calitree.errors import QueryError
 from calitree.results.tabular import Tabular, html_of, text_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 TOLERANCE = 1e-9
 """Relative difference of floating-point sums that may come from the order of the summands."""
@@ -136,8 +135,6 @@ class Explanation(Tabular):
 
     @cached_property
     def _arrow(self) -> pa.Table:
-        import pyarrow as pa
-
         parts = ["before", "after"] if self._is_change else ["reference"]
         types = {
             "explanation": pa.string(),
@@ -205,8 +202,6 @@ def _agree(ours: Number | None, again: Number | None, scale: float) -> bool:
 
 def _numbers(values: Sequence[Number | None]) -> pa.Array:
     """A column of numbers, exact if all are."""
-    import pyarrow as pa
-
     known = [value for value in values if value is not None]
     if not known or any(isinstance(value, float) for value in known):
         return pa.array([None if value is None else float(value) for value in values], pa.float64())

@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from sqlglot import exp
 
 from calitree.cache import cached_property
@@ -18,9 +19,6 @@ from calitree.results.result import Result
 from calitree.results.rollup import Groups
 from calitree.results.summands import Array
 from calitree.wide_table import WideTable
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 VALUE, ROWS = "value", "rows"
 """What is asked of a slice."""
@@ -147,8 +145,6 @@ class Slice:
 
     def numbers(self, column: pa.ChunkedArray) -> Array:
         """Values of the measure for arithmetic: NULL is NaN, or 0 of a sum."""
-        import pyarrow as pa
-
         floats = column.cast(pa.float64(), safe=False)
         return np.asarray(floats.fill_null(0.0 if self.additive else math.nan))
 

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from calitree.apps.explain.candidates import predicate_text
 from calitree.apps.explain.gap import ROWS, VALUE, Gap, Slice
 from calitree.results.rollup import Groups, matching_rows
 from calitree.results.summands import Array, same_type
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 MIN_CLOSED = 1e-9
 """Less of the gap than this is rounding."""
@@ -108,8 +105,6 @@ def removals(
 
 def _union(ours: list[pa.Array], theirs: list[pa.Array]) -> list[pa.Array]:
     """The combinations of values that are in one of two tables or in both, each once."""
-    import pyarrow as pa
-
     new = np.flatnonzero(matching_rows(theirs, ours) < 0)
     return [pa.concat_arrays([a, b.take(new)]) for a, b in zip(ours, theirs, strict=True)]
 
@@ -120,8 +115,6 @@ def _share(rows: Array, side: Slice) -> Array:
 
 def _taken(side: Slice, others: pa.Table, positions: Array) -> pa.Array:
     """The measure without each candidate; all of it without one that is not on this side."""
-    import pyarrow as pa
-
     values, total = same_type(others.column(VALUE).combine_chunks(), pa.array([side.value]))
     rows = np.where(positions >= 0, positions, len(values))
     return pa.concat_arrays([values, total]).take(rows)

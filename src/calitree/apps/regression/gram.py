@@ -11,16 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from calitree.cache import cached_property
 from calitree.calibration.planning.plan import Plan
 from calitree.errors import QueryError, did_you_mean
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
     from scipy.sparse import csr_array
 
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,8 +112,6 @@ class Gram:
     @cached_property
     def means(self) -> Array:
         """The mean of each number."""
-        import numpy as np
-
         return np.array([self.centres[name] for name in self.numbers]) + self.sums / self.rows
 
     @cached_property
@@ -121,8 +120,6 @@ class Gram:
 
         That of a number which is always the same is set to zero: what remains of it is rounding.
         """
-        import numpy as np
-
         spread = self.products - np.outer(self.sums, self.sums) / self.rows
         constant = np.diag(spread) <= 1e-14 * np.diag(self.products)
         spread[constant, :] = 0.0

@@ -12,7 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from calitree.apps.regression.factors import (
     ROWS,
@@ -29,11 +34,6 @@ from calitree.progress import Progress, progress_bar
 from calitree.query.aggregates import Measure
 from calitree.query.binder import Question
 from calitree.wide_table import WideTable
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-    from numpy.typing import NDArray
 
 MIN_RELATIVE_DEVIATION = 1e-7
 """A smaller deviation, relative to the mean, is lost in the rounding of the squares."""
@@ -174,8 +174,6 @@ class GramQuery:
 
     def _numbers(self, table: pa.Table, keys: int) -> tuple[Any, Any, Any]:
         """For each key the number of rows, the sums, and the products."""
-        import numpy as np
-
         count = len(self.numbers)
         upper = np.triu_indices(count)
         rows, sums, above = np.split(_matrix(table, len(self.by)), (1, 1 + count), axis=1)
@@ -188,8 +186,6 @@ class GramQuery:
 
     def _by_level(self, name: str, table: pa.Table, keys: list[Any]) -> tuple[tuple[Any, ...], Any]:
         """The levels of a column; for each key and level the number of rows and the sums."""
-        import numpy as np
-
         at = len(self.by)
         column = table.column(at)
         levels = tuple(sorted(column.unique().to_pylist()))
@@ -213,8 +209,6 @@ class GramQuery:
 
     def _key_codes(self, table: pa.Table, keys: list[Any]) -> NDArray[np.int64]:
         """For each row of an answer the position of its key."""
-        import numpy as np
-
         return _codes(table.column(0), keys) if self.by else np.zeros(table.num_rows, np.int64)
 
 
@@ -248,18 +242,12 @@ def centre_of(mean: float, square: float) -> float:
 
 def _codes(column: pa.ChunkedArray, values: Sequence[Any]) -> NDArray[np.int64]:
     """The position of each cell among these values."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     codes = pc.index_in(column, value_set=pa.array(values, column.type))
     return np.asarray(codes.combine_chunks(), dtype=np.int64)
 
 
 def _matrix(table: pa.Table, after: int) -> NDArray[np.float64]:
     """The columns after these, as one matrix."""
-    import numpy as np
-
     return np.column_stack([np.asarray(column, np.float64) for column in table.columns[after:]])
 
 

@@ -11,14 +11,13 @@ and that in the units of the columns themselves, whatever was scaled in between.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from calitree.apps.regression.gram import Gram
+import numpy as np
+
+from calitree.apps.regression.gram import Array, Gram
 from calitree.apps.regression.solution import Solution
 from calitree.errors import QueryError
-
-if TYPE_CHECKING:
-    from calitree.apps.regression.gram import Array
 
 RANK_TOLERANCE = 1e-11
 """Columns of length one depend on each other if a combination of them is shorter than the root of this (3 in
@@ -63,8 +62,6 @@ class _Design:
     """
 
     def __init__(self, gram: Gram, intercept: bool, drop_first: bool) -> None:
-        import numpy as np
-
         self.gram, self.intercept = gram, intercept
         # Around the means; without a constant, around zero.
         self.means = gram.means if intercept else np.zeros(len(gram.numbers))
@@ -109,8 +106,6 @@ class _Design:
 
     def block(self, one: str, other: str) -> Any:
         """The products of two groups of columns; of the levels of two columns it is sparse."""
-        import numpy as np
-
         order = self.groups.index
         if order(one) > order(other):
             return self.block(other, one).T
@@ -130,16 +125,12 @@ class _Design:
 
     def with_target(self, group: str) -> Array:
         """The products of a group of columns with the target."""
-        import numpy as np
-
         if group == CONSTANT:
             return np.array([self.sums[self.y]])
         return self.products[self.x, self.y] if group == NUMBERS else self.sums_by[group][:, self.y]
 
     def penalty_scales(self, standardise: bool) -> Array:
         """What each coefficient is multiplied by in the penalty; the constant has none."""
-        import numpy as np
-
         scales = np.ones(sum(map(self.size, self.groups)))
         if self.intercept:
             scales[0] = 0.0
@@ -172,8 +163,6 @@ class _Design:
 
 def _solved(design: _Design, alpha: float, scales: Array) -> tuple[Array, Array]:
     """Coefficients that fit best, and a basis of the null space, as the columns of a matrix."""
-    import numpy as np
-
     penalty = alpha * scales**2
     matrix = np.block([[_dense(design.block(a, b)) for b in design.dense] for a in design.dense])
     right = np.concatenate([design.with_target(group) for group in design.dense])
@@ -201,8 +190,6 @@ def _solved(design: _Design, alpha: float, scales: Array) -> tuple[Array, Array]
 
 def _by_eigenvectors(matrix: Array, right: Array, scale: Array) -> tuple[Array, Array]:
     """Solve a symmetric system, with columns scaled to about the same length."""
-    import numpy as np
-
     values, vectors = np.linalg.eigh(matrix / np.outer(scale, scale))
     free = values <= RANK_TOLERANCE * max(1.0, values[-1] if len(values) else 0.0)
     bound = vectors[:, ~free]
@@ -212,8 +199,6 @@ def _by_eigenvectors(matrix: Array, right: Array, scale: Array) -> tuple[Array, 
 
 def _projection(coefficients: Array, null_space: Array, scales: Array) -> Array:
     """The part of some coefficients in the null space, by the norm of the scaled coefficients."""
-    import numpy as np
-
     scaled = null_space * scales[:, None]
     length = np.linalg.norm(scaled, axis=0)
     part, *_ = np.linalg.lstsq(scaled / length, coefficients * scales, rcond=None)

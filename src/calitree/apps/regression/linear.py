@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from calitree.application import application
@@ -42,6 +43,7 @@ class LinearRegression(LinearModel):
     """
 
 
+@dataclass(eq=False, repr=False)
 class Ridge(LinearModel):
     """Least squares with a penalty: `alpha` times the sum of the squared coefficients.
 
@@ -61,24 +63,7 @@ class Ridge(LinearModel):
     {'city=Cuenca': -2.86, 'city=Quito': 2.86}
     """
 
-    _parameters = ("alpha", *LinearModel._parameters)
-
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        categorical: Collection[str] | None = None,
-        drop: str | None = None,
-        fit_intercept: bool = True,
-        standardise: bool = False,
-    ) -> None:
-        super().__init__(
-            categorical=categorical,
-            drop=drop,
-            fit_intercept=fit_intercept,
-            standardise=standardise,
-        )
-        self.alpha = alpha
+    alpha: float = field(default=1.0, kw_only=False)
 
     @property
     def _penalty(self) -> float:

@@ -6,12 +6,15 @@ A fit asks a few queries (`gram_query`) and solves for the coefficients (`least_
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, fields
 from html import escape
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
+
+import numpy as np
 
 from calitree.apps.regression.factors import choice, complete_rows, factors_of, weighted_mean
 from calitree.apps.regression.frames import predictions, r2_of, table_of
-from calitree.apps.regression.gram import Gram
+from calitree.apps.regression.gram import Array, Gram
 from calitree.apps.regression.gram_query import GramQuery
 from calitree.apps.regression.least_squares import solve
 from calitree.apps.regression.solution import Solution
@@ -20,47 +23,35 @@ from calitree.progress import Progress
 from calitree.results.result import Result
 from calitree.wide_table import WideTable
 
-if TYPE_CHECKING:
-    from calitree.apps.regression.gram import Array
-
 MAX_SHOWN_COEFFICIENTS = 100
 """In a notebook."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LinearModel:
     """The parameters of a linear model over a join, and what it knows once it is fitted."""
 
-    coef_: Array
+    categorical: Collection[str] | None = None
+    drop: str | None = None
+    fit_intercept: bool = True
+    standardise: bool = False
+
+    coef_: Array = field(init=False)
     """The coefficients in the units of the columns, as `labels_` names them."""
-    intercept_: float
-    labels_: list[str]
+    intercept_: float = field(init=False)
+    labels_: list[str] = field(init=False)
     """What each coefficient belongs to: `items.weight`, `stores.city=Quito`."""
-    feature_names_in_: Any
-    n_features_in_: int
-    target_: str
-    levels_: dict[str, list[Any]]
+    feature_names_in_: Any = field(init=False)
+    n_features_in_: int = field(init=False)
+    target_: str = field(init=False)
+    levels_: dict[str, list[Any]] = field(init=False)
     """For each categorical feature the levels that have a coefficient."""
-    rows_: int
+    rows_: int = field(init=False)
     """How many rows of the join were fitted."""
-    r2_: float
+    r2_: float = field(init=False)
     """The part of the target's variance over these rows that is explained."""
-    gram_: Gram
+    gram_: Gram = field(init=False)
     """The sums that were fitted; `gram_.plans` show what was reused for them."""
-
-    _parameters: tuple[str, ...] = ("categorical", "drop", "fit_intercept", "standardise")
-
-    def __init__(
-        self,
-        *,
-        categorical: Collection[str] | None = None,
-        drop: str | None = None,
-        fit_intercept: bool = True,
-        standardise: bool = False,
-    ) -> None:
-        self.categorical = categorical
-        self.drop = drop
-        self.fit_intercept = fit_intercept
-        self.standardise = standardise
 
     @property
     def _penalty(self) -> float:
@@ -81,7 +72,8 @@ class LinearModel:
         >>> Ridge(2.0).get_params()["alpha"]
         2.0
         """
-        return {name: getattr(self, name) for name in self._parameters}
+        names = sorted(parameter.name for parameter in fields(self) if parameter.init)
+        return {name: getattr(self, name) for name in names}
 
     def set_params(self, **params: Any) -> Self:
         """Change some parameters. A fitted model keeps its coefficients.
@@ -99,9 +91,10 @@ class LinearModel:
         >>> Ridge(2.0).set_params(standardise=True)
         Ridge(alpha=2.0, standardise=True)
         """
+        known = self.get_params()
         for name, value in params.items():
-            if name not in self._parameters:
-                hint = did_you_mean(name, self._parameters)
+            if name not in known:
+                hint = did_you_mean(name, known)
                 raise QueryError(f"{type(self).__name__} has no parameter {name!r}.{hint}")
             setattr(self, name, value)
         return self
@@ -180,8 +173,6 @@ class LinearModel:
         )
 
     def _fitted(self, gram: Gram) -> Self:
-        import numpy as np
-
         solution = self.solved(gram)
         coefficients = solution.coefficients(gram.features)
         self.coef_ = np.array(list(coefficients.values()))

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from calitree.apps.regression.gram import Gram
 
 
@@ -46,8 +48,6 @@ class Solution:
         As scikit-learn has it: NaN over fewer than two rows; of a target that does not vary 1 if every
         prediction is right, else 0.
         """
-        import numpy as np
-
         if gram.rows < 2:
             return math.nan
         # The residual is a weighted sum of the columns and a constant; what is needed is its square.

@@ -13,8 +13,12 @@ from functools import reduce
 from operator import add
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from calitree.apps.regression.gram import Gram
-from calitree.apps.search.leaderboard import Model, Score, Task
+from calitree.apps.search.leaderboard import Score
+from calitree.apps.search.task import Model, Task
 from calitree.errors import QueryError
 from calitree.wide_table import WideTable
 
@@ -50,9 +54,6 @@ def folded(task: Task, *, fold: str | None, cv: int, seed: int, taken: Collectio
         return Folded(wide, by, by)
     if values.null_count:
         raise QueryError(f"{by} has NULLs, and rows without a value are in no fold. {NAME_ANOTHER}")
-    import numpy as np
-    import pyarrow as pa
-
     # Sorted, since engines answer in orders of their own.
     order = np.random.default_rng(seed).permutation(len(values))
     table = pa.table({"value": values.sort(), "fold": order % min(cv, len(values))})
@@ -84,8 +85,6 @@ def _widest_key(wide: WideTable, target: str) -> str:
 
 def cross_validated(model: Model, grams: Mapping[Any, Gram]) -> Score:
     """Each fold scored by a model that was fitted to the others. One of a single row has no R²."""
-    import numpy as np
-
     held = [gram for gram in grams.values() if gram.rows >= 2]
     if len(grams) < 2 or not held:
         left = "in one fold" if grams else "NULL somewhere, or have no partner"

@@ -25,9 +25,10 @@ from typing import Any
 from calitree.application import application
 from calitree.apps.regression.linear import LinearRegression
 from calitree.apps.search.folds import Folded, folded
-from calitree.apps.search.leaderboard import Model, Scored, Search, Task
+from calitree.apps.search.leaderboard import Scored, Search
 from calitree.apps.search.rounds import Round
 from calitree.apps.search.tables import Candidate, keys_of, load_candidates, named
+from calitree.apps.search.task import Model, Task
 from calitree.errors import QueryError
 from calitree.jointree.joins import On
 from calitree.progress import Listener, Progress, progress_bar

@@ -6,45 +6,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from calitree.apps.regression.linear import LinearRegression, Ridge
+import pyarrow as pa
+
+from calitree.apps.search.tables import Candidate
+from calitree.apps.search.task import Model, Task
 from calitree.cache import cached_property
 from calitree.calibration.planning.plan import Plan
-from calitree.errors import QueryError
 from calitree.results.tabular import Tabular, html_of, text_of
 from calitree.wide_table import WideTable
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from calitree.apps.search.tables import Candidate
-
-Model = LinearRegression | Ridge
-
-
-@dataclass(frozen=True, eq=False)
-class Task:
-    """What is to be predicted, from what, and by which kind of model."""
-
-    wide: WideTable
-    model: Model
-    target: str
-    features: tuple[str, ...]
-    where: str | None
-
-    @classmethod
-    def of(
-        cls, wide: WideTable, model: Any, target: str, features: Sequence[str], where: str | None
-    ) -> Task:
-        """What `search` was given, checked."""
-        if not isinstance(model, LinearRegression | Ridge):
-            raise QueryError(
-                f"model is a calitree.ml.LinearRegression or Ridge; got {type(model).__name__}."
-            )
-        if isinstance(features, str):
-            raise QueryError(f"features is a list of columns; got {features!r}.")
-        return cls(wide, model, target, tuple(features), where)
 
 
 @dataclass(frozen=True)
@@ -168,8 +139,6 @@ class Search(Tabular):
 
     @cached_property
     def _arrow(self) -> pa.Table:
-        import pyarrow as pa
-
         number, integer, text = pa.float64(), pa.int64(), pa.string()
         types = {"rank": integer, "table": text, "on": text}
         types |= dict.fromkeys(("gain", "score", "baseline", "deviation", "coverage"), number)

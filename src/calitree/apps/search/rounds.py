@@ -6,20 +6,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
 
 from calitree.apps.regression.factors import ROWS, complete_rows, factor_of, total
 from calitree.apps.regression.gram import Gram
 from calitree.apps.regression.gram_query import GramQuery
 from calitree.apps.search.folds import Folded, cross_validated
-from calitree.apps.search.leaderboard import Score, Scored, Task
+from calitree.apps.search.leaderboard import Score, Scored
 from calitree.apps.search.tables import Candidate
+from calitree.apps.search.task import Task
 from calitree.errors import CalitreeError
 from calitree.sql.quoting import column_text
 from calitree.wide_table import WideTable
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 MAX_CORRELATION = 0.99
 """A feature with a stronger correlation with the target, or its mean by key, probably was made of it."""
@@ -115,8 +115,6 @@ class Round:
 
         No column of the candidate can explain more than that.
         """
-        import numpy as np
-
         columns = [_column(wide, key) for key in candidate.table.keys]
         table = self._sums(wide, columns, (*self.features, *candidate.features))
         table = table.group_by(columns).aggregate([("rows", "sum"), ("sum", "sum")])

@@ -8,10 +8,11 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from calitree.apps.search.leaderboard import Task
+from calitree.apps.search.task import Task
 from calitree.errors import CalitreeError, QueryError, did_you_mean
 from calitree.jointree.augment import Joinable, joinable
 from calitree.jointree.joins import On
+from calitree.storage.listing import ending, files_of, looks_like_a_path
 from calitree.types import Kind
 
 
@@ -67,8 +68,6 @@ def named(candidates: Any) -> dict[str, Any]:
 
 def _tables_at(place: str) -> list[str]:
     """A folder has a table in each of its files, and in each folder in it."""
-    from calitree.storage.listing import ending, files_of, looks_like_a_path
-
     path = Path(place).expanduser()
     if not path.is_dir():
         files = files_of(place) if looks_like_a_path(place) or path.is_file() else None
@@ -84,8 +83,6 @@ def _tables_at(place: str) -> list[str]:
 
 def _by_name(given: Iterable[Any]) -> dict[str, Any]:
     """Files are named as they are, and other tables by their number."""
-    from calitree.storage.listing import ending
-
     tables: dict[str, Any] = {}
     for number, candidate in enumerate(given, 1):
         table = candidate[0] if _is_pair(candidate) else candidate

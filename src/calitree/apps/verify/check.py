@@ -7,7 +7,9 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from calitree.application import application
 from calitree.apps.verify.plain import SqlRunner, attributes_of, query_sql, runner_of, wide_sql
@@ -18,9 +20,6 @@ from calitree.results.tabular import group_key
 from calitree.sql.quoting import literal, quote
 from calitree.types import Kind
 from calitree.wide_table import WideTable
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 LARGE_RELATION_ROWS = 100_000
 """Of a larger relation no column is grouped by but a key."""

@@ -7,8 +7,9 @@ or messages.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+import pyarrow as pa
 from sqlglot import exp
 
 from calitree.engines.api.contraction import Table
@@ -18,9 +19,6 @@ from calitree.jointree.schema import Schema
 from calitree.query.binder import Query
 from calitree.sql.quoting import quote
 from calitree.sql.spark import to_spark
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class SqlRunner(Protocol):
