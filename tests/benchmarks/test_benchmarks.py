@@ -171,7 +171,7 @@ def test_a_disagreement_is_told(
     assert written["results"][0]["agree"] is (status == 0)
     assert written["results"][0]["bars"] == [{"field": "ratio", "at_least": 1e9, "met": False}]
     assert ("n is 1, not 2" in capsys.readouterr().out) is (status == 1)
-    assert [each["difference"] for each in written["disagreements"]] == (
+    assert [disagreement["difference"] for disagreement in written["disagreements"]] == (
         ["total: n is 1, not 2"] if status else []
     )
 
@@ -184,7 +184,7 @@ def test_an_answer_that_changes_when_asked_again_is_told() -> None:
         Contestant("b", lambda: 1, numbered),
     )
     race.run(Heat(contestants, (Comparison("stale", "a", "b"),)))
-    assert [each["name"] for each in race.disagreements] == ["stale"]
+    assert [disagreement["name"] for disagreement in race.disagreements] == ["stale"]
 
 
 def test_contestants_take_turns_and_setup_is_not_repeated_within_one() -> None:
@@ -218,8 +218,8 @@ def test_a_comparison_of_nobody_is_refused() -> None:
 
 
 def test_a_record_has_its_bar() -> None:
-    found = Race(1).record("size", (Bar("times", at_most=2.5),), times=3.0)
-    assert found["bars"] == [{"field": "times", "at_most": 2.5, "met": False}]
+    line = Race(1).record("size", (Bar("times", at_most=2.5),), times=3.0)
+    assert line["bars"] == [{"field": "times", "at_most": 2.5, "met": False}]
 
 
 # -- the command -----------------------------------------------------------------------------------
@@ -242,10 +242,10 @@ def test_each_tells_its_options(name: str, capsys: Any) -> None:
     with pytest.raises(SystemExit) as ended:
         main([name, "--help"])
     assert ended.value.code == 0
-    told, own = capsys.readouterr().out, ArgumentParser()
+    output, own = capsys.readouterr().out, ArgumentParser()
     registry.BENCHMARKS[name].options(own)
     for option in ("repeat", *vars(own.parse_args([]))):
-        assert f"--{option.replace('_', '-')}" in told
+        assert f"--{option.replace('_', '-')}" in output
 
 
 def test_a_wrong_number_is_refused(capsys: Any) -> None:
