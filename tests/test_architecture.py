@@ -1,4 +1,4 @@
-"""The house as `docs/architecture.md` shows it: who imports whom, and the walks through it.
+"""The house as `docs/architecture.md` shows it: who imports whom, and the traces through it.
 
 The directions themselves are contracts of import-linter, in `pyproject.toml`; `make lint` checks them.
 """
@@ -16,7 +16,7 @@ import grimp
 import networkx
 import pytest
 
-from tools.walks import WALKS, Call
+from tools.traces import TRACES, Call
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "calitree"
@@ -109,16 +109,16 @@ def test_no_room_is_too_full() -> None:
     assert {str(each) for each in folders if folders.count(each) > IN_A_FOLDER} == set()
 
 
-# -- the walks ------------------------------------------------------------------------------------
+# -- the traces -----------------------------------------------------------------------------------
 
 STATION = re.compile(r"^\d+\. `([\w/]+\.py)` `([\w.]+)`", re.M)
 
 
-def told(walk: str) -> list[Call]:
-    """The stations of a walk as the page tells them."""
+def documented(trace: str) -> list[Call]:
+    """The stations of a trace as the page lists them."""
     page = (ROOT / "docs" / "architecture.md").read_text()
-    section = page.split(f"\n### {walk}\n")[1].split("\n##")[0]
-    return [Call(*found) for found in STATION.findall(section)]
+    section = page.split(f"\n### {trace}\n")[1].split("\n##")[0]
+    return [Call(*station) for station in STATION.findall(section)]
 
 
 TITLES = {
@@ -131,15 +131,15 @@ TITLES = {
 
 
 @pytest.mark.parametrize(
-    "walk",
-    [pytest.param(each, marks=pytest.mark.spark if each == "spark" else ()) for each in WALKS],
+    "trace",
+    [pytest.param(name, marks=pytest.mark.spark if name == "spark" else ()) for name in TRACES],
 )
-def test_walks(walk: str, request: pytest.FixtureRequest) -> None:
+def test_traces(trace: str, request: pytest.FixtureRequest) -> None:
     """Every station is called, and in this order."""
-    if walk == "spark":
+    if trace == "spark":
         request.getfixturevalue("spark")
-    calls = list(WALKS[walk]().calls)
-    stations = told(TITLES[walk])
+    calls = list(TRACES[trace]().calls)
+    stations = documented(TITLES[trace])
     assert len(stations) >= 5
     missing = [each for each in stations if each not in calls]
     assert not missing

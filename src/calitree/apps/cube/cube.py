@@ -12,13 +12,18 @@ ones need few. Nothing else is stored, so any other question can be asked too, a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from math import inf
 
 from calitree.application import application
+from calitree.apps.cube.estimate import (
+    Estimate,
+    checked_dims,
+    checked_k,
+    estimate_of,
+    lattice_of,
+)
 from calitree.apps.cube.lattice import Lattice, subsets
-from calitree.apps.cube.sizes import Sizes
 from calitree.calibration.calibrate import cube_messages
 from calitree.calibration.message import Message
 from calitree.errors import QueryError, did_you_mean
@@ -29,28 +34,6 @@ from calitree.results.result import Result
 from calitree.wide_table import WideTable
 
 Columns = tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """What a cube would take beside the tree's own messages.
-
-    Attributes:
-        pivots: How many group-bys it would calibrate.
-        messages: How many messages they need.
-        bytes: How large these can be at most.
-
-    >>> from calitree import Cube
-    >>> print(Cube.estimate(wide, ["city", "price"]))
-    3 pivots, 2 messages, at most 88 bytes
-    """
-
-    pivots: int
-    messages: int
-    bytes: int
-
-    def __str__(self) -> str:
-        return f"{self.pivots:,} pivots, {self.messages:,} messages, at most {self.bytes:,} bytes"
 
 
 class Cube:
@@ -117,11 +100,11 @@ class Cube:
         >>> Cube.built(wide, ["city"]).dims
         ('city',)
         """
-        named = _dims(wide, dims, k)
+        named = checked_dims(wide, dims, k)
         if budget is not None and (isinstance(budget, bool | str) or not budget > 0):
             raise QueryError(f"A budget is a positive number of bytes; got {budget!r}.")
-        lattice = _lattice(wide, named, k, where)
-        cube = cls(wide, named, k=k, where=where, estimated=_estimate(lattice))
+        lattice = lattice_of(wide, named, k, where)
+        cube = cls(wide, named, k=k, where=where, estimated=estimate_of(lattice))
         cube._calibrate(lattice, budget, progress)
         return cube
 
@@ -167,7 +150,7 @@ class Cube:
         >>> Cube.estimate(wide, ["city", "price"], k=2).pivots
         4
         """
-        return _estimate(_lattice(wide, _dims(wide, dims, k), k, where))
+        return estimate_of(lattice_of(wide, checked_dims(wide, dims, k), k, where))
 
     # -- asking ----------------------------------------------------------------------------------
 
@@ -243,7 +226,7 @@ class Cube:
         >>> [(columns, len(groups)) for columns, groups in wide.cube(["city"]).cuboids()]
         [((), 1), (('city',), 2)]
         """
-        most = min((self.k if k is None else _checked(k)) + 1, len(self.dims))
+        most = min((self.k if k is None else checked_k(k)) + 1, len(self.dims))
         for columns in subsets(self.dims, most):
             yield columns, self.cuboid(columns, having)
 
@@ -289,38 +272,6 @@ class Cube:
             for name, fact in self._facts().items()
         )
         return f"<table><caption>Cube</caption><tbody>{rows}</tbody></table>"
-
-
-def _dims(wide: WideTable, dims: Sequence[str], k: int) -> dict[str, str]:
-    """The dimensions as written, with their attributes, checked."""
-    if isinstance(dims, str) or not isinstance(dims, Sequence):
-        raise QueryError(f"The dimensions of a cube are a list of columns; got {dims!r}.")
-    named: dict[str, str] = {}
-    for column in dims:
-        attribute = wide.schema.column(column).attribute
-        for other, known in named.items():
-            if known == attribute:
-                same = f"twice: {column}" if other == column else f"both as {other} and as {column}"
-                raise QueryError(f"A dimension is named {same}. Name it once.")
-        named[column] = attribute
-    if _checked(k) > len(named):
-        raise QueryError(f"A pivot cannot group by {k} of {len(named)} dimensions; lower k.")
-    return named
-
-
-def _checked(k: int) -> int:
-    if isinstance(k, bool) or not isinstance(k, int) or k < 0:
-        raise QueryError(f"k is how many dimensions a pivot groups by, 0 or more; got {k!r}.")
-    return k
-
-
-def _lattice(wide: WideTable, dims: Mapping[str, str], k: int, where: str | None) -> Lattice:
-    return Lattice(Sizes(wide, dims, where), tuple(dims.values()), k)
-
-
-def _estimate(lattice: Lattice) -> Estimate:
-    every = [m for m in lattice.messages(lattice.pivots) if not lattice.sizes.is_own(m)]
-    return Estimate(len(lattice.pivots), len(every), round(lattice.bytes(every)))
 
 
 @application
