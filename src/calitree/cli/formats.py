@@ -28,17 +28,17 @@ def check_format(form: str, output: Path | None) -> None:
 def write(result: Result, form: str, output: Path | None) -> None:
     """Write an answer to a file, or to standard output."""
     if output is None:
-        sys.stdout.write(text_of(result, form))
+        sys.stdout.write(rendered(result, form))
         sys.stdout.flush()
         return
-    content = _parquet(result) if form == "parquet" else text_of(result, form).encode()
+    content = _parquet(result) if form == "parquet" else rendered(result, form).encode()
     try:
         output.write_bytes(content)
     except OSError as error:
         raise QueryError(f"Cannot write {output}: {error.strerror}.") from error
 
 
-def text_of(result: Result, form: str) -> str:
+def rendered(result: Result, form: str) -> str:
     """An answer in one of the formats that are text."""
     if form == "table":
         return f"{result.text()}\n" if len(result) else f"{result.text()}\n0 rows\n"

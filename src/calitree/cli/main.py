@@ -277,12 +277,14 @@ def _measures(given: list[str] | None, known: Mapping[str, MeasureLike]) -> Any:
     measures: dict[str, MeasureLike] = {}
     for option in given:
         named = NAMED.fullmatch(option)
-        name, measure = (named[1], named[2]) if named else (option, known.get(option, option))
-        if not named and "(" not in option and option not in known:
-            hint = did_you_mean(option, known)
-            raise QueryError(
-                f"There is no measure {option!r}.{hint} A new one is given as name=EXPRESSION."
-            )
+        name, measure = (named[1], named[2]) if named else (option, option)
+        if not named and "(" not in option:
+            if option not in known:
+                hint = did_you_mean(option, known)
+                raise QueryError(
+                    f"There is no measure {option!r}.{hint} A new one is given as name=EXPRESSION."
+                )
+            measure = known[option]
         if name in measures:
             raise QueryError(f"There are two measures {name!r}; give one another name.")
         measures[name] = measure

@@ -124,10 +124,8 @@ class Explanation(Tabular):
         wrong = []
         for row in self._rows:
             without = side.without(row["explanation"])
-            influence = minus(side.value, without)
-            if self._is_change:
-                left = minus(without, other.without(row["explanation"]))
-                influence = minus(minus(side.value, other.value), left)
+            others = other.without(row["explanation"]) if self._is_change else None
+            influence = self._influence(without, others)["influence"]
             scale = max(abs(float(v or 0)) for v in (side.value, other.value, without))
             if not _agree(row["influence"], influence, scale):
                 wrong.append({**row, "asked_again": influence})
