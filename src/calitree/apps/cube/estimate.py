@@ -21,8 +21,9 @@ class Estimate:
         bytes: How large these can be at most.
 
     >>> from calitree import Cube
-    >>> print(Cube.estimate(wide, ["city", "price"]))
-    3 pivots, 2 messages, at most 88 bytes
+    >>> estimate = Cube.estimate(wide, ["city", "price"])
+    >>> estimate.pivots, estimate.messages
+    (3, 2)
     """
 
     pivots: int

@@ -51,7 +51,8 @@ correspond one to one only the name is a candidate. Named columns (`attributes=`
 case. NULL is a value like any other.
 
 No candidate is asked for by itself: a question groups by several columns, and `Groups.without` computes
-from its answer the measure without each group. `beam` describes how combinations are searched.
+from its answer the measure without each group. `beam` describes how combinations are searched. While others
+update the tree, ask one version of it: `wide.at(wide.version).why(...)`.
 """
 
 from __future__ import annotations

@@ -120,6 +120,9 @@ class LinearModel:
         Rows in which the target or a feature is NULL are left out. Text is taken as levels, a boolean
         as 0 or 1, and a date must be made a number first, or named in `categorical`.
 
+        A fit asks several queries. While others update the tree, give it one version of it:
+        `wide.at(wide.version)`.
+
         Args:
             wide: The join.
             target: The column to be predicted, a number.
