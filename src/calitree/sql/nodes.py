@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from sqlglot import exp
 
 from calitree.errors import ExpressionError
-from calitree.types import Kind
+from calitree.types import Kind, common_kind
 
 TYPES = {
     Kind.INTEGER: "BIGINT",
@@ -71,18 +71,11 @@ def cast(node: exp.Expr, kind: Kind) -> exp.Expr:
 
 
 def wider(left: Kind, right: Kind) -> Kind:
-    """The kind that two branches of a CASE (or two operands) share."""
-    if left is Kind.NULL:
-        return right
-    if right is Kind.NULL or left is right:
-        return left
-    if left.is_number and right.is_number:
-        if Kind.FLOAT in (left, right):
-            return Kind.FLOAT
-        return Kind.DECIMAL
-    if left.is_temporal and right.is_temporal:
-        return Kind.TIMESTAMP_TZ if Kind.TIMESTAMP_TZ in (left, right) else Kind.TIMESTAMP
-    raise ExpressionError(f"cannot mix {left.phrase} and {right.phrase}")
+    """The kind that two operands, or two branches of a CASE, share."""
+    kind = common_kind(left, right)
+    if kind is None:
+        raise ExpressionError(f"cannot mix {left.phrase} and {right.phrase}")
+    return kind
 
 
 def nullif_zero(node: exp.Expr) -> exp.Expr:
