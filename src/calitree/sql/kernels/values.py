@@ -170,7 +170,7 @@ def unify(data: Sequence[Datum]) -> list[Datum]:
     except pa.ArrowInvalid:
         if not pa.types.is_timestamp(common):
             raise
-        # Nanoseconds end in 2262. A moment beyond is far from all of them, so microseconds will do.
+        # Nanoseconds end in 2262. A timestamp beyond is far from all of them: microseconds will do.
         coarse = pa.timestamp("us", common.tz)
         return [to_type(datum, coarse) for datum in data]
 
