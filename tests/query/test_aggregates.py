@@ -15,8 +15,9 @@ import pyarrow as pa
 import pytest
 
 import calitree as ct
-from calitree.query.aggregates import AGGREGATE_NAMES, Measure, measure_of
+from calitree.query.aggregates import AGGREGATE_NAMES
 from calitree.query.annotation import Aggregate
+from calitree.query.measure import Measure, measure_of
 from calitree.results.result import Result
 from tests.support.engines import LOCAL, engine_named
 

@@ -63,8 +63,8 @@ class Difference(Tabular):
             values = [(old.get(key) or new[key])[name] for key in differ]
             columns[name] = pa.array(values, then.schema.field(at).type)
         for name in names:
-            types = (table.schema.field(name).type for table in (then, now))
-            dtype = common_type(*types, digits=MAX_DIGITS)
+            old_type, new_type = (table.schema.field(name).type for table in (then, now))
+            dtype = common_type(old_type, new_type, digits=MAX_DIGITS)
             sides = []
             for table in (then, now):
                 # An exact number may be a floating-point one on the other side.
