@@ -85,7 +85,7 @@ class AggregateCall:
         return reduce(lambda left, right: binary(exp.Add, left, right), parts)
 
     def centred(self, node: exp.Expr) -> exp.Expr:
-        """x - c with c near the mean of x, so that Σ(x-c)² - (Σ(x-c))²/n does not cancel.
+        """The values less a number c near their mean, so that Σ(x-c)² - (Σ(x-c))²/n does not cancel.
 
         Spread does not depend on c. Where x is a sum of columns of several relations each gets its
         own c; a product across relations is left as it is.
@@ -135,7 +135,7 @@ def _avg(call: AggregateCall) -> exp.Expr:
 
 
 def _per_row(total: exp.Expr, rows: exp.Expr, sample: bool) -> exp.Expr:
-    """total / n over at least one row, or total / (n - 1) over at least two; NULL over fewer."""
+    """Total / n over at least one row, or total / (n - 1) over at least two; NULL over fewer."""
     least = number(1 if sample else 0)
     divisor = binary(exp.Sub, rows, least) if sample else rows
     return when(exp.GT(this=rows.copy(), expression=least), ratio(total, divisor))

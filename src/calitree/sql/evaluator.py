@@ -140,7 +140,7 @@ def _cannot_fail(node: exp.Expr) -> bool:
 
     Sums and products of integers or decimals can: an overflow turns the whole column into floats.
     """
-    for part in node.walk():
+    for part in node.bfs():
         if isinstance(part, exp.Add | exp.Sub | exp.Mul | exp.Neg | exp.Abs):
             if _kind(part) is not Kind.FLOAT:
                 return False

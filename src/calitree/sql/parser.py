@@ -50,13 +50,13 @@ def parse_node(text: str) -> exp.Expr:
 
 
 def _reason(text: str, error: SqlglotError) -> str:
-    """What sqlglot complains of, without the names of its classes."""
+    """The reason that sqlglot gives, without the names of its classes."""
     if not text.strip():
         return "it is empty"
-    found = getattr(error, "errors", None)
-    if not found:
+    errors = getattr(error, "errors", None)
+    if not errors:
         return "a quote or a comment is not closed"
-    reason, at = found[0]["description"], found[0]["highlight"]
+    reason, at = errors[0]["description"], errors[0]["highlight"]
     if reason.startswith("Required keyword"):
         return f"something is missing at {at!r}"
     if reason.startswith("Invalid expression"):

@@ -32,7 +32,7 @@ def to_spark(node: exp.Expr) -> str:
     "CAST(LENGTH('x') AS BIGINT)"
     """
     root = exp.Paren(this=node.copy())
-    for part in reversed(list(root.this.walk())):
+    for part in reversed(list(root.this.bfs())):
         rewrite = _TEXTS.get(type(part))
         text = rewrite(part) if rewrite else None
         if text is not None:
