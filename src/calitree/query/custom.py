@@ -89,7 +89,7 @@ def aggregate(semiring: Semiring, lifts: Lifts, final: str | None = None) -> Cus
         >>> from calitree import aggregate, semiring
         >>> mean = aggregate(semiring.AVG, {"sales": {"n": "1", "s": "price"}}, final="s / n")
         >>> wide.query(["city"], measures={"mean": mean}).rows()
-        [{'city': 'Cuenca', 'mean': 5.0}, {'city': 'Quito', 'mean': 15.0}]
+        [{'city': 'Quito', 'mean': 15.0}, {'city': 'Cuenca', 'mean': 5.0}]
     """
     if not isinstance(semiring, Semiring):
         raise ExpressionError(f"aggregate needs a Semiring; got {type(semiring).__name__}.")
