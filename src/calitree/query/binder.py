@@ -104,13 +104,17 @@ def bind(
     )
 
 
+def _check_list(name: str, value: object, items: str) -> None:
+    if isinstance(value, str):
+        raise QueryError(f"{name} is a list of {items}; write {name}=[{value!r}].")
+    if not isinstance(value, Collection):
+        raise QueryError(f"{name} is a list of {items}; got {type(value).__name__}.")
+
+
 def _group_by(
     schema: Schema, columns: Sequence[str], joined: tuple[str, ...]
 ) -> tuple[tuple[str, str], ...]:
-    if isinstance(columns, str):
-        raise QueryError(f"group_by is a list of columns; write group_by=[{columns!r}].")
-    if not isinstance(columns, Collection):
-        raise QueryError(f"group_by is a list of columns; got {type(columns).__name__}.")
+    _check_list("group_by", columns, "columns")
     pairs = tuple((text, schema.column(text, joined).attribute) for text in columns)
     written = [text for text, _ in pairs]
     for text in written:
@@ -138,13 +142,10 @@ def _aggregates(measures: Iterable[Measure]) -> tuple[Aggregate, ...]:
 
 
 def _joined(schema: Schema, relations: Sequence[str] | None) -> tuple[str, ...]:
-    """The relations to join, in the graph's order, checked to hang together."""
+    """The relations to join, in the graph's order, checked to be connected."""
     if relations is None:
         return tuple(schema.relations)
-    if isinstance(relations, str):
-        raise QueryError(f"relations is a list of names; write relations=[{relations!r}].")
-    if not isinstance(relations, Collection):
-        raise QueryError(f"relations is a list of names; got {type(relations).__name__}.")
+    _check_list("relations", relations, "names")
     wanted = {schema.relation(name).name for name in relations}
     if not wanted:
         raise QueryError("relations=[] leaves nothing to join; name at least one relation.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import reduce
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from sqlglot import exp
 
@@ -32,19 +32,10 @@ Rule = Callable[["Analysis", Any], Pair]
 """Types a parsed node and gives its canonical form."""
 
 
-class HasRule(Protocol):
-    """A row of `calitree.sql.functions.FUNCTIONS`, as far as it is needed here."""
+Rules = Mapping[type[exp.Expr], Rule]
+"""By the class of the node."""
 
-    @property
-    def rule(self) -> Rule:
-        """The rule for a class of nodes."""
-
-
-_OPERAND_PHRASES = {
-    Kind.FLOAT: "a number",
-    Kind.STRING: "text",
-    Kind.BOOLEAN: "a condition",
-}
+_PHRASES = {Kind.FLOAT: "a number", Kind.STRING: "text", Kind.BOOLEAN: "a condition"}
 
 _KNOWN_OPTIONS = frozenset(
     (  # noqa: SIM905 - a list would have one line a word
@@ -55,15 +46,10 @@ _KNOWN_OPTIONS = frozenset(
 
 
 class Analysis:
-    """The pass over one expression, by the rules of `functions`."""
+    """The pass over one expression, by the rules for the classes of its nodes."""
 
-    def __init__(
-        self,
-        resolve: Resolver,
-        whole: exp.Expr,
-        functions: Mapping[type[exp.Expr], HasRule],
-    ) -> None:
-        self.resolve, self.whole, self.functions = resolve, whole, functions
+    def __init__(self, resolve: Resolver, whole: exp.Expr, rules: Rules) -> None:
+        self.resolve, self.whole, self.rules = resolve, whole, rules
 
     def fail(self, reason: str) -> ExpressionError:
         """The error to raise for a reason."""
@@ -82,8 +68,7 @@ class Analysis:
     def number(self, node: exp.Expr, name: str) -> Pair:
         """An operand that must be a number; `name` is the function's or operator's."""
         result, kind = self.normal(node)
-        if not (kind.is_number or kind is Kind.NULL):
-            raise self._wrong_operand(node, Kind.FLOAT, name, kind)
+        self._check(node, kind, Kind.FLOAT, name)
         return result, kind
 
     def operand(self, node: exp.Expr, kind: Kind, name: str) -> exp.Expr:
@@ -91,16 +76,13 @@ class Analysis:
         if kind is Kind.FLOAT:
             return double(*self.number(node, name))
         result, actual = self.normal(node)
-        if actual not in (kind, Kind.NULL):
-            raise self._wrong_operand(node, kind, name, actual)
+        self._check(node, actual, kind, name)
         return result
 
-    def _wrong_operand(
-        self, node: exp.Expr, kind: Kind, name: str, actual: Kind
-    ) -> ExpressionError:
-        return self.fail(
-            f"{name} needs {_OPERAND_PHRASES[kind]}, but {node.sql()} is {actual.phrase}"
-        )
+    def _check(self, node: exp.Expr, kind: Kind, needed: Kind, name: str) -> None:
+        suits = kind.is_number if needed is Kind.FLOAT else kind is needed
+        if not (suits or kind is Kind.NULL):
+            raise self.fail(f"{name} needs {_PHRASES[needed]}, but {node.sql()} is {kind.phrase}")
 
     def alike(self, left: Pair, right: Pair) -> list[exp.Expr]:
         """Two sides of a comparison, brought to one kind."""
@@ -142,10 +124,10 @@ class Analysis:
             return self._column(node)
         if isinstance(node, exp.Literal | exp.Boolean | exp.Null):
             return node.copy(), literal_kind(node)
-        function = self.functions.get(type(node))
-        if function is not None:
+        rule = self.rules.get(type(node))
+        if rule is not None:
             self._refuse_unknown_options(node)
-            return function.rule(self, node)
+            return rule(self, node)
         if isinstance(node, exp.AggFunc):
             raise self.fail(f"{node.sql()} is an aggregate; aggregates belong in measures")
         if isinstance(node, exp.Anonymous):

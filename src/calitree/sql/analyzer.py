@@ -17,7 +17,9 @@ from sqlglot import exp
 from calitree.sql.analysis import Analysis, Resolver
 from calitree.sql.functions import FUNCTIONS
 
+RULES = {node: function.rule for node, function in FUNCTIONS.items()}
+
 
 def normalise(node: exp.Expr, resolve: Resolver) -> exp.Expr:
     """Resolve the columns of a parsed node, check its types, and give its canonical form."""
-    return Analysis(resolve, node, FUNCTIONS).normal(node)[0]
+    return Analysis(resolve, node, RULES).normal(node)[0]

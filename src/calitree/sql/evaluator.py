@@ -15,6 +15,7 @@ from importlib import import_module
 
 import pyarrow as pa
 from sqlglot import exp
+from sqlglot.helper import ensure_list
 
 from calitree.errors import ExpressionError
 from calitree.sql.functions import FUNCTIONS, Function
@@ -66,9 +67,9 @@ def _compiled(node: exp.Expr) -> Run:
 
 def _call(function: Function, node: exp.Expr) -> Run:
     module, _, name = function.kernel.rpartition(".")
-    kernel = getattr(import_module(f"calitree.sql.kernels.{module}"), name)
+    kernel: Callable[..., Datum] = getattr(import_module(f"calitree.sql.kernels.{module}"), name)
     operands = [
-        _compiled(operand) for key in function.operands for operand in _as_list(node.args[key])
+        _compiled(operand) for key in function.operands for operand in ensure_list(node.args[key])
     ]
     options = [read(node) for read in function.options]
 
@@ -76,14 +77,9 @@ def _call(function: Function, node: exp.Expr) -> Run:
         data = [operand(rows) for operand in operands]
         if function.strict and any(map(is_null, data)):
             return NULL
-        result: Datum = kernel(*data, *options)
-        return result
+        return kernel(*data, *options)
 
     return run
-
-
-def _as_list(argument: exp.Expr | list[exp.Expr]) -> list[exp.Expr]:
-    return argument if isinstance(argument, list) else [argument]
 
 
 def _once(run: Run) -> Run:

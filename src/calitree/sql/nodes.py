@@ -35,14 +35,7 @@ NAMES: dict[type[exp.Expr], str] = {
     exp.Pow: "POWER",
 }
 
-_AS_WIDE_AS_ITS_COLUMNS = (
-    exp.Column,
-    exp.Case,
-    exp.Coalesce,
-    exp.Greatest,
-    exp.Least,
-    exp.Nullif,
-)
+_MAY_BE_NARROW = (exp.Column, exp.Case, exp.Coalesce, exp.Greatest, exp.Least, exp.Nullif)
 
 
 def name_of(node: exp.Expr) -> str:
@@ -116,7 +109,7 @@ def double(node: exp.Expr, kind: Kind) -> exp.Expr:
 
 def wide(node: exp.Expr, kind: Kind) -> exp.Expr:
     """An operand of 64-bit arithmetic; only a column, or a choice among some, can be narrower."""
-    if kind is Kind.INTEGER and isinstance(node, _AS_WIDE_AS_ITS_COLUMNS):
+    if kind is Kind.INTEGER and isinstance(node, _MAY_BE_NARROW):
         return cast(node, kind)
     return node
 

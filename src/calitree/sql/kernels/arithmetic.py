@@ -18,6 +18,7 @@ from calitree.sql.kernels.values import (
     narrow,
     number,
     unify,
+    where,
     zero_of,
 )
 from calitree.types import Kind
@@ -108,7 +109,7 @@ absolute = _unary("abs")
 
 
 def _without_zero(datum: Datum) -> Datum:
-    return pc.if_else(pc.equal(datum, zero_of(datum)), pa.scalar(None, datum.type), datum)
+    return where(pc.not_equal(datum, zero_of(datum)), datum)
 
 
 def divide(left: Datum, right: Datum) -> Datum:
@@ -133,7 +134,7 @@ def _fmod(a: Datum, b: Datum) -> pa.Array:
     one = pa.scalar(1, a.type)
     with np.errstate(invalid="ignore"):
         values = np.fmod(_numpy(pc.coalesce(a, one)), _numpy(pc.coalesce(b, one)))
-    return pc.if_else(known, pa.array(values, a.type), pa.scalar(None, a.type))
+    return where(known, pa.array(values, a.type))
 
 
 def _numpy(datum: Datum) -> Any:

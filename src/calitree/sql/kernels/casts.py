@@ -12,7 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from calitree.errors import ExpressionError
-from calitree.sql.kernels.values import Datum, double, is_null, kind_of, number, on_arrays, zero_of
+from calitree.sql.kernels.values import (
+    Datum,
+    double,
+    is_null,
+    kind_of,
+    number,
+    on_arrays,
+    where,
+    zero_of,
+)
 from calitree.sql.rules.conversions import TEXTS, TIMESTAMP, TRUE, WHITESPACE
 from calitree.types import Kind
 
@@ -68,10 +77,6 @@ def _plain(kind: Kind) -> Callable[[Datum], Datum]:
     return lambda datum: pc.cast(datum, _TYPES[kind])
 
 
-def _where(good: Datum, datum: Datum) -> Datum:
-    return pc.if_else(good, datum, pa.scalar(None, datum.type))
-
-
 def _integer_of_integer(datum: Datum) -> Datum:
     return double(datum) if pa.types.is_uint64(datum.type) else datum
 
@@ -79,7 +84,7 @@ def _integer_of_integer(datum: Datum) -> Datum:
 def _integer_of_float(datum: Datum) -> Datum:
     whole = pc.round(datum, round_mode="half_to_even")
     fits = pc.and_(pc.greater_equal(whole, -(2.0**63)), pc.less(whole, 2.0**63))
-    return pc.cast(_where(fits, whole), pa.int64(), safe=False)
+    return pc.cast(where(fits, whole), pa.int64(), safe=False)
 
 
 def _integer_of_decimal(datum: Datum) -> Datum:
@@ -89,7 +94,7 @@ def _integer_of_decimal(datum: Datum) -> Datum:
     whole = pc.cast(whole, pa.decimal256(max(digits + 1 - scale, 20), 0))
     low, high = (pa.scalar(Decimal(bound), whole.type) for bound in (-(2**63), 2**63 - 1))
     fits = pc.and_(pc.greater_equal(whole, low), pc.less_equal(whole, high))
-    return pc.cast(_where(fits, whole), pa.int64())
+    return pc.cast(where(fits, whole), pa.int64())
 
 
 _DIGITS = r"^(?P<sign>[+-]?)0*(?P<whole>[0-9]*)(?P<point>\.?)(?P<half>[0-9]?)[0-9]*$"
@@ -98,7 +103,7 @@ _DIGITS = r"^(?P<sign>[+-]?)0*(?P<whole>[0-9]*)(?P<point>\.?)(?P<half>[0-9]?)[0-
 def _matching(array: pa.Array, kind: Kind) -> pa.Array:
     """Texts without white space at both ends; NULL where they cannot be of this kind."""
     text = pc.ascii_trim(array, characters=WHITESPACE)
-    return _where(pc.match_substring_regex(text, f"^(?:{TEXTS[kind]})$"), text)
+    return where(pc.match_substring_regex(text, f"^(?:{TEXTS[kind]})$"), text)
 
 
 @on_arrays
@@ -109,11 +114,11 @@ def _integer_of_text(array: pa.Array) -> pa.Array:
     sign, whole, _, half = parts.flatten()
     digits = pc.binary_join_element_wise(pc.replace_substring(sign, "+", ""), "0", whole, "")
     size = pc.binary_length(whole)
-    exact = pc.cast(_where(pc.less_equal(size, 20), digits), pa.decimal128(38, 0))
+    exact = pc.cast(where(pc.less_equal(size, 20), digits), pa.decimal128(38, 0))
     up = pc.greater_equal(half, "5")
     step = pc.if_else(up, pc.if_else(pc.equal(sign, "-"), Decimal(-1), Decimal(1)), Decimal(0))
     plain = _integer_of_decimal(pc.add(pc.cast(exact, pa.decimal128(30, 0)), step))
-    scaled = pc.cast(_where(exponent, text), pa.float64())
+    scaled = pc.cast(where(exponent, text), pa.float64())
     scaled = _integer_of_float(pc.round(scaled, round_mode="half_towards_infinity"))
     return pc.coalesce(plain, scaled)
 
@@ -127,7 +132,7 @@ def _float_of_text(array: pa.Array) -> pa.Array:
 def _text_of_float(array: pa.Array) -> pa.Array:
     """The shortest digits that give the number back: 1.0, 1e+20, nan."""
     values = pc.fill_null(array, 0.0).to_numpy(zero_copy_only=False)
-    return _where(pc.is_valid(array), pa.array(values.astype(str), pa.string()))
+    return where(pc.is_valid(array), pa.array(values.astype(str), pa.string()))
 
 
 @on_arrays
@@ -159,7 +164,7 @@ def _text_of_timestamp(suffix: str) -> Callable[[Datum], Datum]:
 @on_arrays
 def _boolean_of_text(array: pa.Array) -> pa.Array:
     text = pc.ascii_lower(_matching(array, Kind.BOOLEAN))
-    return _where(pc.is_valid(text), pc.is_in(text, value_set=pa.array(TRUE, text.type)))
+    return where(pc.is_valid(text), pc.is_in(text, value_set=pa.array(TRUE, text.type)))
 
 
 def _boolean_of_number(datum: Datum) -> Datum:
@@ -186,7 +191,7 @@ def _timestamp_of_text(array: pa.Array, zoned: bool) -> pa.Array:
     form = "%Y-%m-%d %H:%M:%S"
     whole = pc.strptime(_joined(" ", day, clock), format=form, unit="us", error_is_null=True)
     real = pc.equal(pc.day(whole), pc.cast(_pad(part["day"]), pa.int64()))
-    whole = _where(real, whole)  # not the 30th of February
+    whole = where(real, whole)  # not the 30th of February
     micro = pc.utf8_rpad(part["micro"], width=6, padding="0")
     micros = pc.add(pc.cast(whole, pa.int64()), pc.cast(micro, pa.int64()))
     if zoned:

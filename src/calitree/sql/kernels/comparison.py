@@ -14,7 +14,7 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from calitree.sql.kernels.values import NULL, Datum, is_null, kind_of, narrow, unify
+from calitree.sql.kernels.values import NULL, Datum, is_null, kind_of, narrow, unify, where
 from calitree.types import Kind
 
 Comparison = Callable[[Datum, Datum], Datum]
@@ -107,22 +107,20 @@ def is_in(needle: Datum, *items: Datum) -> Datum:
 
 def _contained(needle: Datum, items: Sequence[Datum]) -> Datum:
     if not items:
-        return pc.if_else(pc.is_null(needle), pa.scalar(None, pa.bool_()), False)
+        return where(pc.is_valid(needle), pa.scalar(False))
     constants = isinstance(needle, pa.Array) and all(isinstance(item, pa.Scalar) for item in items)
     unified = unify([needle, *items])
     if not constants or kind_of(unified[0]) is Kind.FLOAT:
         return reduce(either, (equal(needle, item) for item in items))
     values = pa.concat_arrays([pa.repeat(item, 1) for item in unified[1:]])
-    contained = pc.is_in(unified[0], value_set=values)
-    return pc.if_else(pc.is_null(needle), pa.scalar(None, pa.bool_()), contained)
+    return where(pc.is_valid(needle), pc.is_in(unified[0], value_set=values))
 
 
 def null_if(value: Datum, unwanted: Datum) -> Datum:
     """NULLIF: `value`, or NULL where it equals `unwanted`."""
     if is_null(value) or is_null(unwanted):
         return value
-    same = pc.coalesce(equal(value, unwanted), False)
-    return pc.if_else(same, pa.scalar(None, value.type), value)
+    return where(pc.invert(pc.coalesce(equal(value, unwanted), False)), value)
 
 
 def _extreme(better: Comparison) -> Callable[..., Datum]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from functools import reduce
+from functools import reduce, wraps
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -67,15 +67,12 @@ def column(data: pa.Array | pa.ChunkedArray) -> Datum:
         return NULL
     if kind is Kind.INTEGER:
         return _signed(array)
-    if kind is Kind.FLOAT:
-        return pc.cast(array, pa.float64())
     if kind is Kind.DECIMAL:
         return narrow(array)
-    if kind is Kind.DATE:
-        return pc.cast(array, pa.date32())
     if kind is Kind.TIMESTAMP_TZ:
         return pc.cast(array, pa.timestamp(array.type.unit, "UTC"))
-    return array
+    dtype = {Kind.FLOAT: pa.float64(), Kind.DATE: pa.date32()}.get(kind)
+    return array if dtype is None else pc.cast(array, dtype)
 
 
 def _one_chunk(data: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -134,6 +131,11 @@ def number(datum: Datum) -> Datum:
 def zero_of(datum: Datum) -> pa.Scalar:
     """Zero in the type of `datum`."""
     return pa.scalar(Decimal(0) if pa.types.is_decimal(datum.type) else 0, datum.type)
+
+
+def where(mask: Datum, datum: Datum) -> Datum:
+    """`datum` where the mask is true, NULL elsewhere."""
+    return pc.if_else(mask, datum, pa.scalar(None, datum.type))
 
 
 def double(datum: Datum) -> Datum:
@@ -241,13 +243,12 @@ def _common_decimal(left: pa.DataType, right: pa.DataType, digits: int | None) -
 def on_arrays(kernel: Callable[..., pa.Array]) -> Callable[..., Datum]:
     """Let a kernel that needs an array as its first argument take a constant too."""
 
+    @wraps(kernel)
     def either(datum: Datum, *rest: object) -> Datum:
         if isinstance(datum, pa.Scalar):
             return kernel(pa.repeat(datum, 1), *rest)[0]
         return kernel(datum, *rest)
 
-    either.__doc__ = kernel.__doc__
-    either.__name__ = getattr(kernel, "__name__", "kernel")
     return either
 
 

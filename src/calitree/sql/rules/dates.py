@@ -11,27 +11,20 @@ from calitree.types import Kind
 TRUNC_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE")
 DATE_PARTS = (*TRUNC_UNITS[:5], "DOY", *TRUNC_UNITS[5:])
 
-PART_FUNCTIONS: dict[type[exp.Expr], str] = {
-    exp.Year: "YEAR",
-    exp.Quarter: "QUARTER",
-    exp.Month: "MONTH",
-    exp.Week: "WEEK",
-    exp.WeekOfYear: "WEEK",
-    exp.Day: "DAY",
-    exp.DayOfMonth: "DAY",
-    exp.DayOfYear: "DOY",
-    exp.Hour: "HOUR",
-    exp.Minute: "MINUTE",
-}
+PART_FUNCTIONS = (
+    *(exp.Year, exp.Quarter, exp.Month, exp.Week, exp.Day, exp.Hour, exp.Minute),
+    *(exp.WeekOfYear, exp.DayOfMonth, exp.DayOfYear),
+)
+_SYNONYMS = {"WEEKOFYEAR": "WEEK", "DAYOFMONTH": "DAY", "DAYOFYEAR": "DOY"}
 
 
 def date_part(analysis: Analysis, node: exp.Expr) -> Pair:
     """EXTRACT, and YEAR(…) … MINUTE(…), which become one."""
     if isinstance(node, exp.Extract):
-        part, source = node.this.name.upper(), node.expression
-        part = {"DAYOFYEAR": "DOY", "DAYOFMONTH": "DAY"}.get(part, part)
+        name, source = node.this.name.upper(), node.expression
     else:
-        part, source = PART_FUNCTIONS[type(node)], node.this
+        name, source = type(node).__name__.upper(), node.this
+    part = _SYNONYMS.get(name, name)
     while isinstance(source, exp.TsOrDsToDate):
         source = source.this
     if part not in DATE_PARTS:
