@@ -141,19 +141,13 @@ def _per_row(total: exp.Expr, rows: exp.Expr, sample: bool) -> exp.Expr:
     return when(exp.GT(this=rows.copy(), expression=least), ratio(total, divisor))
 
 
-def _variance(sample: bool, root: bool = False) -> Rule:
+def _spread(name: str, count: int, sample: bool) -> Rule:
+    """The variance of one argument, its root for STDDEV, or the covariance of two."""
+
     def rule(call: AggregateCall) -> exp.Expr:
-        call.numbers("STDDEV" if root else "VARIANCE")
-        result = _per_row(call.spread(0, 0), call.rows(), sample)
-        return marked(exp.Sqrt(this=result), Kind.FLOAT) if root else result
-
-    return rule
-
-
-def _covariance(sample: bool) -> Rule:
-    def rule(call: AggregateCall) -> exp.Expr:
-        call.numbers("COVAR", 2)
-        return _per_row(call.spread(0, 1), call.rows(), sample)
+        call.numbers(name, count)
+        result = _per_row(call.spread(0, count - 1), call.rows(), sample)
+        return marked(exp.Sqrt(this=result), Kind.FLOAT) if name == "STDDEV" else result
 
     return rule
 
@@ -195,13 +189,13 @@ AGGREGATES: dict[type[exp.Expr], tuple[str, Rule]] = {
     exp.Avg: ("avg", _avg),
     exp.Min: ("min", _extreme(MIN)),
     exp.Max: ("max", _extreme(MAX)),
-    exp.Variance: ("var_samp", _variance(sample=True)),
-    exp.VariancePop: ("var_pop", _variance(sample=False)),
-    exp.Stddev: ("stddev_samp", _variance(sample=True, root=True)),
-    exp.StddevSamp: ("stddev_samp", _variance(sample=True, root=True)),
-    exp.StddevPop: ("stddev_pop", _variance(sample=False, root=True)),
-    exp.CovarSamp: ("covar_samp", _covariance(sample=True)),
-    exp.CovarPop: ("covar_pop", _covariance(sample=False)),
+    exp.Variance: ("var_samp", _spread("VARIANCE", 1, sample=True)),
+    exp.VariancePop: ("var_pop", _spread("VARIANCE", 1, sample=False)),
+    exp.Stddev: ("stddev_samp", _spread("STDDEV", 1, sample=True)),
+    exp.StddevSamp: ("stddev_samp", _spread("STDDEV", 1, sample=True)),
+    exp.StddevPop: ("stddev_pop", _spread("STDDEV", 1, sample=False)),
+    exp.CovarSamp: ("covar_samp", _spread("COVAR", 2, sample=True)),
+    exp.CovarPop: ("covar_pop", _spread("COVAR", 2, sample=False)),
     exp.Corr: ("corr", _correlation),
     exp.LogicalOr: ("bool_or", _extreme(MAX, Kind.BOOLEAN)),
     exp.LogicalAnd: ("bool_and", _extreme(MIN, Kind.BOOLEAN)),
