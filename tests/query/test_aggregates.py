@@ -170,8 +170,8 @@ def test_equal_aggregates_are_shared(texts: list[str], count: int) -> None:
     assert len({aggregate for text in texts for aggregate in compiled(text).aggregates}) == count
 
 
-def carried(*texts: str) -> dict[str, set[str]]:
-    """What each message carries once a tree is calibrated for these measures."""
+def message_columns(*texts: str) -> dict[str, set[str]]:
+    """The columns of each message once a tree is calibrated for these measures."""
     wide = graph().calibrate({text: text for text in texts})
     return {
         f"{u}→{v}": {shown(column) for column in wide.snapshot.pivot.sides[u, v].columns}
@@ -180,8 +180,8 @@ def carried(*texts: str) -> dict[str, set[str]]:
 
 
 def test_count_serves_measures_lifted_elsewhere() -> None:
-    """A message carries the lifts behind it; for all that is lifted in front of it COUNT will do."""
-    assert carried("sum(x)", "sum(z)") == {
+    """A message has the lifts of the relations it sums up; for lifts elsewhere COUNT will do."""
+    assert message_columns("sum(x)", "sum(z)") == {
         "a→b": {COUNT, "sum a: x"},
         "b→a": {COUNT, "sum c: z"},
         "b→c": {COUNT, "sum a: x"},
@@ -190,7 +190,7 @@ def test_count_serves_measures_lifted_elsewhere() -> None:
 
 
 def test_a_factor_is_carried_once_whatever_it_is_multiplied_with() -> None:
-    assert carried("sum(x)", "sum(x * y)", "sum(x * z)", "avg(x)") == {
+    assert message_columns("sum(x)", "sum(x * y)", "sum(x * z)", "avg(x)") == {
         "a→b": {COUNT, "sum a: x"},
         "b→a": {COUNT, "sum b: y", "sum c: z"},
         "b→c": {COUNT, "sum a: x", "sum a: x, b: y"},
@@ -200,7 +200,7 @@ def test_a_factor_is_carried_once_whatever_it_is_multiplied_with() -> None:
 
 def test_an_extreme_carries_nothing_where_it_is_not_lifted() -> None:
     """`one` of an idempotent semiring is the group's being there."""
-    assert carried("min(x)") == {
+    assert message_columns("min(x)") == {
         "a→b": {"min a: x"},
         "b→a": set(),
         "b→c": {"min a: x"},

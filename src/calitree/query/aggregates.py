@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 
 from sqlglot import exp
 
@@ -82,7 +82,7 @@ class AggregateCall:
             for coefficient in monomial.coefficients:
                 part = binary(exp.Mul, coefficient, part)
             parts.append(part)
-        return reduce(lambda left, right: binary(exp.Add, left, right), parts)
+        return reduce(partial(binary, exp.Add), parts)
 
     def centred(self, node: exp.Expr) -> exp.Expr:
         """The values less a number c near their mean, so that Σ(x-c)² - (Σ(x-c))²/n does not cancel.
@@ -178,7 +178,7 @@ def _extreme(semiring: Semiring, only: Kind | None = None) -> Rule:
             )
         constants = [part for part in parts if owners(part) is None]
         value = call.value(aggregate, kind)
-        return reduce(lambda left, right: binary(exp.Add, left, right), constants, value)
+        return reduce(partial(binary, exp.Add), constants, value)
 
     return rule
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 
 from sqlglot import exp
 
@@ -95,7 +95,7 @@ _EXPANSIONS: dict[type[exp.Expr], Callable[[exp.Expr], list[Monomial]]] = {
 
 
 def terms(node: exp.Expr, minus: bool = False) -> list[exp.Expr]:
-    """Split a sum into single-relation terms: (min, +) and (max, +) lift each by itself."""
+    """Split a sum into single-relation terms, which (min, +) and (max, +) lift one by one."""
     if owners(node) != frozenset():
         return [marked(exp.Neg(this=exp.Paren(this=node)), kind_of(node)) if minus else node]
     if isinstance(node, exp.Paren):
@@ -128,9 +128,8 @@ class Share:
     def lift(self, semiring: Semiring) -> exp.Expr | None:
         """The lift's expression, NULL (thus zero) on masked rows; None if it is `one` everywhere."""
         combine, one = (exp.Mul, 1) if semiring == SUM_PRODUCT else (exp.Add, 0)
-        value = bare(self.values[0]) if len(self.values) == 1 else None
-        if len(self.values) > 1:
-            value = reduce(lambda left, right: binary(combine, left, right), self.values)
+        factors = self.values if len(self.values) > 1 else [bare(value) for value in self.values]
+        value = reduce(partial(binary, combine), factors) if factors else None
         if not self.masks:
             return value
         return when(all_of(self.masks), number(one) if value is None else value)
@@ -151,7 +150,7 @@ class Lifting:
     ) -> Aggregate:
         """Σ of a monomial over the rows where nothing in `present` is NULL and all `filters` hold."""
         shares: dict[str, Share] = {}
-        for factor in by_scarcity(monomial.factors):
+        for factor in by_owner_count(monomial.factors):
             self._share(factor, shares).values.append(factor)
         shown = {factor.sql() for factor in monomial.factors}
         guards = {
@@ -161,7 +160,7 @@ class Lifting:
             for part in guarded.coefficients + guarded.factors
         }
         # A NULL factor is a zero lift already; other parts that may be NULL need a mask.
-        for part in by_scarcity([part for text, part in guards.items() if text not in shown]):
+        for part in by_owner_count([part for text, part in guards.items() if text not in shown]):
             if self.nullable(part):
                 self._share(part, shares).masks.append(not_null(bare(part)))
         return self.filtered(SUM_PRODUCT, shares, filters)
@@ -171,7 +170,7 @@ class Lifting:
     ) -> Aggregate:
         """⊕ over the rows of the sum of single-relation terms, as (min, +) has it."""
         shares: dict[str, Share] = {}
-        for term in by_scarcity(parts):
+        for term in by_owner_count(parts):
             self._share(term, shares).values.append(term)
         return self.filtered(semiring, shares, filters)
 
@@ -179,7 +178,7 @@ class Lifting:
         self, semiring: Semiring, shares: dict[str, Share], filters: Sequence[exp.Expr]
     ) -> Aggregate:
         """The aggregate of these shares over the rows where all filters hold."""
-        for condition in by_scarcity(filters):
+        for condition in by_owner_count(filters):
             self._share(condition, shares).masks.append(condition)
         lifts = set()
         for relation, share in shares.items():
@@ -232,6 +231,6 @@ def bare(node: exp.Expr) -> exp.Expr:
     return node.copy()
 
 
-def by_scarcity(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:
-    """Those that only one relation can compute first, so that the others can join them there."""
+def by_owner_count(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:
+    """Nodes that only one relation can compute first, so that others can go to the same relation."""
     return sorted(nodes, key=lambda node: len(owners(node) or ()))

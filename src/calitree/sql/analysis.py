@@ -38,7 +38,7 @@ Rules = Mapping[type[exp.Expr], Rule]
 _PHRASES = {Kind.FLOAT: "a number", Kind.STRING: "text", Kind.BOOLEAN: "a condition"}
 
 _KNOWN_OPTIONS = frozenset(
-    (  # noqa: SIM905 - a list would have one line a word
+    (  # noqa: SIM905 - a list would have one line an option
         "this expression expressions ifs default true false low high decimals start length unit to"
         " typed safe big_int ignore_nulls _type negate query unnest"
     ).split()

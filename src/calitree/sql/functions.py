@@ -48,13 +48,10 @@ _length = function(Kind.STRING, result=Kind.INTEGER)
 _not = operator(Kind.BOOLEAN, result=Kind.BOOLEAN)
 _connective = operator(Kind.BOOLEAN, Kind.BOOLEAN, result=Kind.BOOLEAN)
 
-_arithmetic, _rounding = arithmetic.arithmetic, arithmetic.rounding
-_compared, _several, _cast = conditions.comparison, choices.several, conversions.cast_
-_decimals, _pattern, _target = (
-    (arithmetic.decimals_of,),
-    (text.pattern_of,),
-    (conversions.target_of,),
-)
+_arithmetic, _comparison, _several = arithmetic.arithmetic, conditions.comparison, choices.several
+_rounding, _decimals = arithmetic.rounding, (arithmetic.decimals_of,)
+_like, _pattern = text.like, (text.pattern_of,)
+_cast, _target = conversions.cast_, (conversions.target_of,)
 
 FUNCTIONS: dict[type[exp.Expr], Function] = {
     # Arithmetic.
@@ -75,14 +72,14 @@ FUNCTIONS: dict[type[exp.Expr], Function] = {
     exp.Exp: Function(_of_double, "arithmetic.exp"),
     exp.Pow: Function(_of_doubles, "arithmetic.power", BINARY),
     # Conditions.
-    exp.EQ: Function(_compared, "comparison.equal", BINARY),
-    exp.NEQ: Function(_compared, "comparison.not_equal", BINARY),
-    exp.LT: Function(_compared, "comparison.less", BINARY),
-    exp.LTE: Function(_compared, "comparison.less_equal", BINARY),
-    exp.GT: Function(_compared, "comparison.greater", BINARY),
-    exp.GTE: Function(_compared, "comparison.greater_equal", BINARY),
-    exp.NullSafeEQ: Function(_compared, "comparison.not_distinct", BINARY, strict=False),
-    exp.NullSafeNEQ: Function(_compared, "comparison.distinct", BINARY, strict=False),
+    exp.EQ: Function(_comparison, "comparison.equal", BINARY),
+    exp.NEQ: Function(_comparison, "comparison.not_equal", BINARY),
+    exp.LT: Function(_comparison, "comparison.less", BINARY),
+    exp.LTE: Function(_comparison, "comparison.less_equal", BINARY),
+    exp.GT: Function(_comparison, "comparison.greater", BINARY),
+    exp.GTE: Function(_comparison, "comparison.greater_equal", BINARY),
+    exp.NullSafeEQ: Function(_comparison, "comparison.not_distinct", BINARY, strict=False),
+    exp.NullSafeNEQ: Function(_comparison, "comparison.distinct", BINARY, strict=False),
     exp.And: Function(_connective, "comparison.both", BINARY, strict=False),
     exp.Or: Function(_connective, "comparison.either", BINARY, strict=False),
     exp.Not: Function(_not, "comparison.inverse"),
@@ -112,8 +109,8 @@ FUNCTIONS: dict[type[exp.Expr], Function] = {
         text.substring, "text.substring", options=(text.start_of, text.length_of)
     ),
     exp.DPipe: Function(_of_texts, "text.concatenate", BINARY),
-    exp.Like: Function(text.like, "text.like", options=_pattern, spark=spark.like),
-    exp.ILike: Function(text.like, "text.ilike", options=_pattern, spark=spark.like),
+    exp.Like: Function(_like, "text.like", options=_pattern, spark=spark.like),
+    exp.ILike: Function(_like, "text.ilike", options=_pattern, spark=spark.like),
     # Dates and timestamps.
     exp.Extract: Function(
         dates.date_part, "dates.part", ("expression",), (dates.part_of,), spark=spark.wide

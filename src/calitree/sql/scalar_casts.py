@@ -16,7 +16,7 @@ from calitree.sql.rules.conversions import TEXTS, TRUE, WHITESPACE
 from calitree.types import Kind
 
 EXACT = Context(prec=1000)
-"""Decimal arithmetic that never rounds what an expression can reach."""
+"""Decimal arithmetic with so many digits that no expression is rounded."""
 
 
 def double(value: Any) -> float:
