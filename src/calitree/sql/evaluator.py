@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from functools import cache
 from importlib import import_module
 
 import pyarrow as pa
@@ -62,12 +63,20 @@ def _compiled(node: exp.Expr) -> Run:
     if function is None or not function.kernel:
         raise ExpressionError(f"{node.sql()} ({type(node).__name__}) cannot be evaluated.")
     run = _call(function, node)
-    return run if node.find(exp.Column) else _once(run)
+    return _once(run) if function.strict and not node.find(exp.Column) else run
+
+
+@cache
+def _kernel(name: str) -> Callable[..., Datum]:
+    module, _, function = name.partition(".")
+    kernel: Callable[..., Datum] = getattr(
+        import_module(f"calitree.sql.kernels.{module}"), function
+    )
+    return kernel
 
 
 def _call(function: Function, node: exp.Expr) -> Run:
-    module, _, name = function.kernel.rpartition(".")
-    kernel: Callable[..., Datum] = getattr(import_module(f"calitree.sql.kernels.{module}"), name)
+    kernel, strict = _kernel(function.kernel), function.strict
     operands = [
         _compiled(operand) for key in function.operands for operand in ensure_list(node.args[key])
     ]
@@ -75,7 +84,7 @@ def _call(function: Function, node: exp.Expr) -> Run:
 
     def run(rows: Rows) -> Datum:
         data = [operand(rows) for operand in operands]
-        if function.strict and any(map(is_null, data)):
+        if strict and any(map(is_null, data)):
             return NULL
         return kernel(*data, *options)
 

@@ -22,7 +22,7 @@ from calitree.sql.kernels.values import (
     where,
     zero_of,
 )
-from calitree.sql.rules.conversions import TEXTS, TIMESTAMP, TRUE, WHITESPACE
+from calitree.sql.rules.conversions import TEXTS, TIMESTAMP, TRUE, WHITESPACE, is_castable
 from calitree.types import Kind
 
 _TYPES = {
@@ -64,17 +64,11 @@ def try_cast(datum: Datum, kind: Kind) -> Datum:
     if is_null(datum):
         return null_of(kind)
     source = kind_of(datum)
-    kernel = _CASTS.get((source, kind))
-    if source is kind and source is not Kind.INTEGER:
-        return datum
-    if kernel is None:
+    if not is_castable(source, kind):
         raise ExpressionError(f"a {source.value} cannot be cast to a {kind.value}")
-    return kernel(datum)
-
-
-def _plain(kind: Kind) -> Callable[[Datum], Datum]:
-    """A conversion that Arrow does as SQL does."""
-    return lambda datum: pc.cast(datum, _TYPES[kind])
+    if (source, kind) in _CASTS:
+        return _CASTS[source, kind](datum)
+    return datum if source is kind else pc.cast(datum, _TYPES[kind])
 
 
 def _integer_of_integer(datum: Datum) -> Datum:
@@ -176,8 +170,8 @@ def _joined(between: str, *parts: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(*parts, pa.scalar(between, pa.large_string()))
 
 
-def _pad(part: pa.Array, width: int = 2) -> pa.Array:
-    return pc.utf8_lpad(part, width=width, padding="0")
+def _pad(part: pa.Array) -> pa.Array:
+    return pc.utf8_lpad(part, width=2, padding="0")
 
 
 @on_arrays
@@ -217,20 +211,15 @@ def _timestamp(zone: str | None) -> Callable[[Datum], Datum]:
 
 
 _CASTS: dict[tuple[Kind, Kind], Callable[[Datum], Datum]] = {
-    (Kind.BOOLEAN, Kind.INTEGER): _plain(Kind.INTEGER),
     (Kind.INTEGER, Kind.INTEGER): _integer_of_integer,
     (Kind.FLOAT, Kind.INTEGER): _integer_of_float,
     (Kind.DECIMAL, Kind.INTEGER): _integer_of_decimal,
     (Kind.STRING, Kind.INTEGER): _integer_of_text,
-    (Kind.BOOLEAN, Kind.FLOAT): _plain(Kind.FLOAT),
     (Kind.INTEGER, Kind.FLOAT): double,
     (Kind.DECIMAL, Kind.FLOAT): double,
     (Kind.STRING, Kind.FLOAT): _float_of_text,
-    (Kind.BOOLEAN, Kind.STRING): _plain(Kind.STRING),
-    (Kind.INTEGER, Kind.STRING): _plain(Kind.STRING),
     (Kind.FLOAT, Kind.STRING): _text_of_float,
     (Kind.DECIMAL, Kind.STRING): _text_of_decimal,
-    (Kind.DATE, Kind.STRING): _plain(Kind.STRING),
     (Kind.TIMESTAMP, Kind.STRING): _text_of_timestamp(""),
     (Kind.TIMESTAMP_TZ, Kind.STRING): _text_of_timestamp("+00"),
     (Kind.INTEGER, Kind.BOOLEAN): _boolean_of_number,
@@ -247,3 +236,4 @@ _CASTS: dict[tuple[Kind, Kind], Callable[[Datum], Datum]] = {
     (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ): _timestamp("UTC"),
     (Kind.STRING, Kind.TIMESTAMP_TZ): lambda datum: _timestamp_of_text(datum, True),
 }
+"""The casts that Arrow would do in another way, by the kinds from and to which."""

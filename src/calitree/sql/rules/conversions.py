@@ -27,9 +27,11 @@ CASTS = {
 }
 """The types that a value can be cast to, and their kinds."""
 
-_NUMBERS = {Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT, Kind.BOOLEAN, Kind.STRING}
-_TIMES = {Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ, Kind.STRING}
-"""SQL dialects agree on casts inside of each set; that a number of seconds is no timestamp, too."""
+_CASTABLE = (
+    {Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT, Kind.BOOLEAN, Kind.STRING},
+    {Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ, Kind.STRING},
+)
+"""Kinds that can be cast to each other; a number of seconds is no timestamp."""
 
 WHITESPACE = " \t\n\v\f\r"
 """What text may have at both ends."""
@@ -63,10 +65,15 @@ def cast_(analysis: Analysis, node: exp.Expr) -> Pair:
     if node.args.get("default"):
         raise analysis.fail("DEFAULT in a CAST is not supported")
     inner, source = analysis.normal(node.this)
-    if not (source in (kind, Kind.NULL) or {source, kind} <= _NUMBERS or {source, kind} <= _TIMES):
+    if not is_castable(source, kind):
         raise analysis.fail(f"{source.phrase} cannot be cast to {kind.phrase}")
     result = cast(inner, kind)
     return exp.TryCast(**result.args, safe=True) if isinstance(node, exp.TryCast) else result, kind
+
+
+def is_castable(source: Kind, target: Kind) -> bool:
+    """Whether values of one kind can be cast to another."""
+    return source in (target, Kind.NULL) or any({source, target} <= kinds for kinds in _CASTABLE)
 
 
 def target_of(node: exp.Expr) -> Kind:
