@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from calitree.engines.local.encoding.values import from_halves
-from calitree.engines.local.vm import machine, parallel
-from calitree.engines.local.vm.machine import LANES
+from calitree.engines.local.vm import parallel
+from calitree.engines.local.vm.machine import LANES, Opcode
 from calitree.engines.local.vm.program import Accumulator, Program, Register
 
 Array = Any
@@ -51,7 +51,7 @@ class Data:
             (sums,) = self.program.sum(register, row, self.rows)
         else:  # of one value each, so nothing can be too large
             sums = self.program._accumulate(
-                machine.SCATTER_INT, register, row, Accumulator(self.rows, 0, "add")
+                Opcode.SCATTER_INT, register, row, Accumulator(self.rows, 0, "add")
             )
         assert self.program.run(1)
         return sums.data[self.visited]
@@ -345,6 +345,13 @@ def test_equal_instructions_are_written_once() -> None:
     p.sum(first, None, 1)
     p.sum(first, None, 1)  # each is somebody's own
     assert len(p._accumulators) == 2
+
+
+def test_the_table_of_opcodes_is_whole() -> None:
+    """Every instruction has a number, a meaning and a kernel of its own."""
+    assert [int(opcode) for opcode in Opcode] == list(range(len(Opcode)))
+    assert all(opcode.meaning for opcode in Opcode)
+    assert len({opcode.kernel for opcode in Opcode}) == len(Opcode)
 
 
 def test_arrays_live_as_long_as_the_program() -> None:

@@ -15,11 +15,24 @@ import numba
 from numba.core import event
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+ENGINE = __name__.rsplit(".", 2)[0]
 
 
 def compiled(function: Function) -> Function:
     """A loop over arrays as machine code. It is compiled when first called and then kept on disk."""
     make = numba.njit(cache=True, nogil=True, error_model="numpy", boundscheck=False)
+    return cast(Function, make(function))
+
+
+def helper(function: Function) -> Function:
+    """A function that compiled loops of the same file call. It is kept on disk with each of them."""
+    make = numba.njit(nogil=True, error_model="numpy", boundscheck=False)
+    return cast(Function, make(function))
+
+
+def inlined(function: Function) -> Function:
+    """A helper that is put in place of its calls before these are compiled."""
+    make = numba.njit(inline="always", error_model="numpy", boundscheck=False)
     return cast(Function, make(function))
 
 
@@ -29,7 +42,7 @@ class _Notice(event.Listener):
     given = False
 
     def on_start(self, event: Any) -> None:
-        ours = event.data["dispatcher"].py_func.__module__.startswith(__name__.rpartition(".")[0])
+        ours = event.data["dispatcher"].py_func.__module__.startswith(ENGINE)
         if ours and not self.given:
             self.given = True
             print("calitree: compiling for this machine, once (some seconds)", file=sys.stderr)
