@@ -12,6 +12,7 @@ needs them. A contraction goes three ways, each a rewriting into the next:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
@@ -47,20 +48,45 @@ JOINS_KEPT = 8
 
 
 class LocalEngine:
-    """In-process contraction. One instance belongs to one join graph: its codes are shared by all
-    tables. `threads` is the number of processors to use, all of them if it is not given.
+    """In-process contraction.
+
+    All tables of a join graph share their codes, so there is one instance for each graph: see
+    `for_graph`.
     """
 
     name = "local"
 
     def __init__(self, threads: int | None = None, large: int = LARGE) -> None:
+        """Create an engine.
+
+        Args:
+            threads: How many processors to use; all of them if it is not given.
+            large: From how many rows on a table is reduced before it is joined.
+        """
         self.threads = threads or parallel.available()
         self.large = large
+        self._has_graph = False
+        self._clear()
+
+    def _clear(self) -> None:
         self.book = Codebook(self.threads)
         self._stars: WeakKeyDictionary[Contraction, list[Star]] = WeakKeyDictionary()
         self._shares: WeakKeyDictionary[Contraction, list[Shares] | None] = WeakKeyDictionary()
         self._joins = LRUCache[GenericJoin](JOINS_KEPT)
         self._joined = LRUCache[Joined](JOINS_KEPT)
+
+    def for_graph(self) -> LocalEngine:
+        """The engine of one more join graph: this one for the first, then copies with codes of their own.
+
+        Attributes of two graphs may have the same name and different types.
+        """
+        with self.book.lock:
+            if not self._has_graph:
+                self._has_graph = True
+                return self
+        engine = copy(self)
+        engine._clear()
+        return engine
 
     def load(self, name: str, source: Any) -> Relation:
         from calitree.storage.files import is_parquet
@@ -161,8 +187,7 @@ class LocalEngine:
     def add(
         self, output: Output, plus: Sequence[Table], minus: Sequence[Table], rows: str | None
     ) -> Message | None:
-        with self.book.lock:
-            return add(output, cast(list[Message], plus), cast(list[Message], minus), rows)
+        return add(output, cast(list[Message], plus), cast(list[Message], minus), rows)
 
     def settle(self, plus: Sequence[Table], minus: Sequence[Table]) -> Relation:
         with self.book.lock:

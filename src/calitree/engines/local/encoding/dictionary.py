@@ -7,6 +7,8 @@ is evaluated on its dictionary, not on the rows.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from calitree.errors import EngineError
 
 Array = np.ndarray[Any, Any]
 Codes = np.ndarray[Any, np.dtype[np.int32]]
+Lock = AbstractContextManager[Any]
 
 
 AS_THEY_ARE = frozenset(
@@ -102,9 +105,10 @@ def common(a: pa.DataType, b: pa.DataType) -> pa.DataType:
 class Dictionary:
     """The values of one attribute seen so far. It only grows: a value keeps its code."""
 
-    def __init__(self, threads: int = 1) -> None:
+    def __init__(self, threads: int = 1, lock: Lock | None = None) -> None:
         self.values: pa.Array = pa.nulls(0)
         self.threads = threads
+        self._lock = RLock() if lock is None else lock
         self._lookup = Lookup()
 
     @property
@@ -114,6 +118,10 @@ class Dictionary:
 
     def encode(self, column: pa.Array | pa.ChunkedArray) -> Codes:
         """The code of every value; new values are added."""
+        with self._lock:
+            return self._encode(column)
+
+    def _encode(self, column: pa.Array | pa.ChunkedArray) -> Codes:
         if pa.types.is_null(self.values.type):
             self.values = plain(column[:0])  # its type, should there be nothing but NULL
         if self._lookup.is_for(len(column), len(self.values)):
@@ -132,9 +140,14 @@ class Dictionary:
         return out
 
     def find(self, column: pa.Array | pa.ChunkedArray) -> Codes | None:
-        """The code of every value, -1 for one that is not here; nothing is added. None if such values
-        cannot be compared with those here.
+        """The code of every value, -1 for one that is not here; nothing is added.
+
+        None if such values cannot be compared with those here.
         """
+        with self._lock:
+            return self._find(column)
+
+    def _find(self, column: pa.Array | pa.ChunkedArray) -> Codes | None:
         if isinstance(column, pa.ChunkedArray) and column.num_chunks == 1:
             column = column.chunk(0)
         known = self.values
@@ -159,7 +172,7 @@ class Dictionary:
             except pa.ArrowException:
                 return None
         if self._lookup.is_for(len(values), len(self.values)):
-            found = self._find(values)
+            found = self._look_up(values)
         else:
             found = self._search(values)
         found[found == 0] = -1
@@ -173,7 +186,7 @@ class Dictionary:
         found: Codes = known.to_numpy(zero_copy_only=False) + np.int32(1)
         return found
 
-    def _find(self, values: pa.Array) -> Codes:
+    def _look_up(self, values: pa.Array) -> Codes:
         """The same, by a look-up. Different texts may have the same key, though they hardly ever do."""
         found = self._lookup.find(
             keys_of(values), lambda start: keys_of(self.values[start:]), len(self.values)
@@ -188,7 +201,7 @@ class Dictionary:
         return found
 
     def _encode_few(self, values: pa.Array) -> Codes:
-        codes = self._find(values)
+        codes = self._look_up(values)
         fresh = codes == 0
         if values.null_count:
             valid = values.is_valid().to_numpy(zero_copy_only=False)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from calitree.engines.local.encoding.dictionary import Codes, Dictionary
+from calitree.engines.local.encoding.dictionary import Codes, Dictionary, Lock
 from calitree.engines.local.encoding.lookup import Lookup
 from calitree.engines.local.encoding.numbering import Piece, is_small, number_any
 from calitree.engines.local.vm import parallel
@@ -83,9 +83,10 @@ class Single:
 class Pairs:
     """Several attributes: the ids of all but the last, paired with the codes of the last."""
 
-    def __init__(self, left: Space, right: Single, threads: int = 1) -> None:
+    def __init__(self, left: Space, right: Single, lock: Lock) -> None:
         self.attributes = (*left.attributes, *right.attributes)
-        self.left, self.right, self.threads = left, right, threads
+        self.left, self.right, self.threads = left, right, right.dictionary.threads
+        self._lock = lock
         self.pairs = np.zeros((2, 1), np.int32)
         self._known: tuple[tuple[int, int], Array] = (0, 0), np.empty(0, np.int32)
         self._lookup = Lookup()
@@ -95,7 +96,10 @@ class Pairs:
         return int(self.pairs.shape[1])
 
     def ids(self, columns: Sequence[Codes]) -> Codes:
-        left, right = self.left.ids(columns[:-1]), columns[-1]
+        with self._lock:
+            return self._ids(self.left.ids(columns[:-1]), columns[-1])
+
+    def _ids(self, left: Codes, right: Codes) -> Codes:
         if self._lookup.is_for(len(right), self.size):
             return self._by_lookup(left, right)
         out = np.empty(len(right), np.int32)
@@ -107,9 +111,10 @@ class Pairs:
         return out
 
     def find(self, columns: Sequence[Codes]) -> Codes:
-        keys = self.left.find(columns[:-1]).astype(np.int64) << 32 | columns[-1]
-        found: Codes = self._lookup.find(keys, self._keys, self.size - 1)
-        return found
+        with self._lock:
+            keys = self.left.find(columns[:-1]).astype(np.int64) << 32 | columns[-1]
+            ids: Codes = self._lookup.find(keys, self._keys, self.size - 1)
+        return ids
 
     def _keys(self, start: int) -> Array:
         """Left and right of each id as one number, from the pair at `start`."""
