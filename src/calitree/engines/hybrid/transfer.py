@@ -67,7 +67,7 @@ def _value(column: pa.ChunkedArray, field: Field) -> Value:
             data = column.cast(pa.float64()).to_numpy() / 10.0**field.scale
             return Value(data, valid, exact=False)
         column = column.cast(pa.int64())
-    return Value(column.to_numpy(), valid, field.scale, None, field.exact)
+    return Value(column.to_numpy(), valid, scale=field.scale, exact=field.exact)
 
 
 def _message_to_spark(spark: SparkEngine, message: Message) -> SparkTable:

@@ -267,5 +267,4 @@ class _Sum:
 
 def _cut(value: Value, holes: _Holes) -> Value:
     valid = None if value.valid is None else holes.without(value.valid)
-    same = (value.scale, value.labels, value.exact, value.bound_if_known, value.positive)
-    return Value(holes.without(value.data), valid, *same)
+    return value.with_data(holes.without(value.data), valid)

@@ -81,7 +81,9 @@ def _value(column: pa.ChunkedArray, described: dict[bytes, bytes]) -> Value:
     if described[LABELS]:
         return found
     exact, positive = bool(described[EXACT]), bool(described[POSITIVE])
-    return Value(found.data, found.valid, int(described[SCALE]), None, exact, positive=positive)
+    return Value(
+        found.data, found.valid, scale=int(described[SCALE]), exact=exact, positive=positive
+    )
 
 
 def _together(parts: list[Value]) -> Value:
@@ -100,7 +102,7 @@ def _together(parts: list[Value]) -> Value:
         every = [np.ones(len(p.data), bool) if p.valid is None else p.valid for p in parts]
         valid = np.concatenate(every)
     positive = all(part.positive for part in parts)
-    return Value(data, valid, filled.scale, None, exact, positive=positive)
+    return Value(data, valid, scale=filled.scale, exact=exact, positive=positive)
 
 
 def _concatenated(columns: Sequence[pa.ChunkedArray]) -> pa.Array:

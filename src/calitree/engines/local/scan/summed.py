@@ -84,8 +84,15 @@ class Summed:
                 valid = met != 0
                 if value.valid is not None:
                     valid &= np.append(np.False_, value.valid)[met]
-            same = (value.scale, value.labels, value.exact, value.bound_if_known)
-            found.append(Value(padded[met], valid, *same))
+            arrived = Value(
+                padded[met],
+                valid,
+                scale=value.scale,
+                labels=value.labels,
+                exact=value.exact,
+                bound=value.bound_if_known,
+            )
+            found.append(arrived)
         return found
 
     # -- writing the program ---------------------------------------------------------------------
@@ -189,7 +196,7 @@ class Summed:
         if len(sums) == 2:
             return lambda: v.from_halves(sums[0].data, sums[1].data, scale, exact)
         bound = None if register.real else register.bound * max(1, program.length)
-        return lambda: Value(sums[0].data, None, scale, None, exact, bound, counts)
+        return lambda: Value(sums[0].data, scale=scale, exact=exact, bound=bound, positive=counts)
 
     def _components(self, program: Program, spec: Spec, there: Register) -> list[Result]:
         """⊕ of a product in any semiring, component by component."""

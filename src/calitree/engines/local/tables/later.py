@@ -188,7 +188,9 @@ def _described(name: str, dtype: pa.DataType, value: Value) -> SavedColumn:
     if not value.is_integer:
         return SavedColumn(name, Kind.FLOAT, annotation=True, exact=value.exact)
     kind = Kind.DECIMAL if value.scale else Kind.INTEGER
-    return SavedColumn(name, kind, True, True, value.scale, value.bound, value.exact)
+    return SavedColumn(
+        name, kind, True, True, scale=value.scale, bound=value.bound, exact=value.exact
+    )
 
 
 def _value(data: pa.ChunkedArray, column: SavedColumn) -> Value:
@@ -200,4 +202,4 @@ def _value(data: pa.ChunkedArray, column: SavedColumn) -> Value:
     if not value.is_integer:
         return Value(value.data / 10.0**column.scale, value.valid, exact=False)
     positive = value.valid is None and bool(np.all(value.data > 0))
-    return Value(value.data, value.valid, column.scale, None, column.exact, None, positive)
+    return Value(value.data, value.valid, scale=column.scale, exact=column.exact, positive=positive)
