@@ -24,7 +24,7 @@ from calitree.engines.local.encoding.numbering import Piece, number, number_any,
 from calitree.engines.local.encoding.spaces import RowIndex, place
 from calitree.engines.local.join import star
 from calitree.engines.local.join.star import group
-from calitree.engines.local.tables.tables import ArrowColumns, Relation
+from calitree.engines.local.tables.tables import ArrowColumns, EncodedRelation
 from calitree.engines.local.vm import parallel
 from calitree.errors import EngineError
 from tests.support.scale import examples
@@ -198,7 +198,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if answer is not None:
         for module in (dictionary, spaces, star):
             monkeypatch.setattr(module, "is_small", lambda span, length: answer)
-    monkeypatch.setattr(parallel, "GRAIN", 2)
+    monkeypatch.setattr(parallel, "MIN_ROWS_PER_THREAD", 2)
     return str(request.param)
 
 
@@ -343,7 +343,7 @@ def test_the_place_of_an_id(ids: list[int]) -> None:
 def test_ids_tell_their_codes_unless_one_is_null(nulls: bool) -> None:
     """So codes that were only made for ids are given up; with NULLs each attribute keeps its own."""
     a, b = [1, 2, None if nulls else 1, 2], ["x", None if nulls else "y", "y", "y"]
-    table = Relation(Codebook(1), ArrowColumns(pa.table({"a": a, "b": b})))
+    table = EncodedRelation(Codebook(1), ArrowColumns(pa.table({"a": a, "b": b})))
     names = {"a": "a", "b": "b"}
     ids = table.ids(table.book.space(("a", "b")), names)
     assert [bool(at) for at in ids] == [

@@ -180,7 +180,7 @@ def test_an_instruction(name: str, chosen: str) -> None:
 @pytest.fixture(params=[1, 2, 3])
 def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Each takes at least 700 rows, so that what they found must be merged."""
-    monkeypatch.setattr(parallel, "GRAIN", 700)
+    monkeypatch.setattr(parallel, "MIN_ROWS_PER_THREAD", 700)
     return int(request.param)
 
 
@@ -365,7 +365,7 @@ def test_arrays_live_as_long_as_the_program() -> None:
 def test_few_rows_or_many_groups_are_not_shared_between_threads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(parallel, "GRAIN", 10)
+    monkeypatch.setattr(parallel, "MIN_ROWS_PER_THREAD", 10)
     for rows, groups, copies in ((100, 50, 2), (100, 51, 1), (19, 1, 1), (20, 1, 2)):
         program = Program(rows)
         index = program.index(np.zeros(rows, np.int32))

@@ -30,10 +30,15 @@ from calitree.engines.local.join.generic_join import GenericJoin
 from calitree.engines.local.join.narrowing import narrowed
 from calitree.engines.local.join.star import Star
 from calitree.engines.local.scan.reduction import Job, reduce_jobs
+from calitree.engines.local.tables.encoded import EncodedTable
 from calitree.engines.local.tables.legs import Leg, centre, shared
-from calitree.engines.local.tables.picked import Picked
-from calitree.engines.local.tables.rows import Rows
-from calitree.engines.local.tables.tables import ArrowColumns, Joined, Message, Relation
+from calitree.engines.local.tables.selection import Selection
+from calitree.engines.local.tables.tables import (
+    ArrowColumns,
+    EncodedMessage,
+    EncodedRelation,
+    Joined,
+)
 from calitree.engines.local.vm import parallel
 from calitree.errors import EngineError
 from calitree.sql.parser import Expression
@@ -88,20 +93,20 @@ class LocalEngine:
         engine._clear()
         return engine
 
-    def load(self, name: str, source: Any) -> Relation:
+    def load(self, name: str, source: Any) -> EncodedRelation:
         from calitree.storage.files import is_parquet
         from calitree.storage.frames import arrow_table, files_of
         from calitree.storage.parquet import ParquetColumns
 
         files = files_of(source)
         if files is not None and is_parquet(files):
-            return Relation(self.book, ParquetColumns(name, files, self.threads))
-        return Relation(self.book, ArrowColumns(arrow_table(name, source)))
+            return EncodedRelation(self.book, ParquetColumns(name, files, self.threads))
+        return EncodedRelation(self.book, ArrowColumns(arrow_table(name, source)))
 
     def arrow(self, table: Table) -> pa.Table:
-        if isinstance(table, Relation):
+        if isinstance(table, EncodedRelation):
             return table.columns.table()
-        assert isinstance(table, Message)
+        assert isinstance(table, EncodedMessage)
         columns = {
             name: self.book.dictionary(name).decode(table.codes(name, {name: name}))
             for name in table.attributes
@@ -112,19 +117,19 @@ class LocalEngine:
         return pa.table(columns)
 
     def origin(self, table: Table) -> Origin:
-        from calitree.engines.local.tables.later import origin
+        from calitree.engines.local.tables.lazy import origin
 
-        assert isinstance(table, Relation)
+        assert isinstance(table, EncodedRelation)
         return origin(table)
 
     def write(self, table: Table, path: str) -> SavedMessage:
-        from calitree.engines.local.tables.later import write
+        from calitree.engines.local.tables.lazy import write
 
-        assert isinstance(table, Message)
+        assert isinstance(table, EncodedMessage)
         return write(table, path)
 
-    def restore(self, saved: SavedMessage | SavedRelation) -> Message | Relation:
-        from calitree.engines.local.tables.later import restore
+    def restore(self, saved: SavedMessage | SavedRelation) -> EncodedMessage | EncodedRelation:
+        from calitree.engines.local.tables.lazy import restore
 
         return restore(self.book, saved, self.threads)
 
@@ -132,7 +137,9 @@ class LocalEngine:
         """It has but one way."""
         return ""
 
-    def contract(self, contraction: Contraction, watch: Watch | None = None) -> list[Message]:
+    def contract(
+        self, contraction: Contraction, watch: Watch | None = None
+    ) -> list[EncodedMessage]:
         """What depends on keys alone is remembered for a contraction that is asked again."""
         shares = None if contraction.pattern is None else self._shared(contraction)
         if shares is not None:
@@ -153,12 +160,12 @@ class LocalEngine:
                 ]
         return [star.sum() for star in stars]
 
-    def _shared(self, contraction: Contraction) -> list[Message] | None:
+    def _shared(self, contraction: Contraction) -> list[EncodedMessage] | None:
         """Of some rows of a table, by what each row adds; None if that is not known (yet)."""
         assert contraction.pattern is not None
         whole, at = contraction.pattern
         table, base = contraction.inputs[at].table, whole.inputs[at].table
-        if not isinstance(table, Picked) or table.base is not base or base.rows > MOST:
+        if not isinstance(table, Selection) or table.base is not base or base.rows > MOST:
             return None
         if whole not in self._shares:
             self._shares[whole] = None  # it is worth it the second time
@@ -181,34 +188,38 @@ class LocalEngine:
     # -- updates -----------------------------------------------------------------------------------
 
     def schema(self, table: Table) -> pa.Schema:
-        assert isinstance(table, Relation)
+        assert isinstance(table, EncodedRelation)
         return table.columns.schema
 
     def add(
         self, output: Output, plus: Sequence[Table], minus: Sequence[Table], rows: str | None
-    ) -> Message | None:
-        return add(output, cast(list[Message], plus), cast(list[Message], minus), rows)
+    ) -> EncodedMessage | None:
+        return add(
+            output, cast(list[EncodedMessage], plus), cast(list[EncodedMessage], minus), rows
+        )
 
-    def settle(self, plus: Sequence[Table], minus: Sequence[Table]) -> Relation:
+    def settle(self, plus: Sequence[Table], minus: Sequence[Table]) -> EncodedRelation:
         with self.book.lock:
-            return settle(cast(list[Relation], plus), cast(list[Relation], minus))
+            return settle(cast(list[EncodedRelation], plus), cast(list[EncodedRelation], minus))
 
-    def select(self, relation: Input, where: Expression) -> Relation:
-        return select(cast(Relation, relation.table), relation.attributes, where)
+    def select(self, relation: Input, where: Expression) -> EncodedRelation:
+        return select(cast(EncodedRelation, relation.table), relation.attributes, where)
 
-    def matching(self, table: Table, rows: pa.Table) -> Relation:
+    def matching(self, table: Table, rows: pa.Table) -> EncodedRelation:
         with self.book.lock:
-            return matching(cast(Relation, table), rows)
+            return matching(cast(EncodedRelation, table), rows)
 
-    def apart(self, table: Table, keys: Table) -> Message:
-        return apart(cast(Message, table), cast(Message, keys))
+    def apart(self, table: Table, keys: Table) -> EncodedMessage:
+        return apart(cast(EncodedMessage, table), cast(EncodedMessage, keys))
 
     def _star(self, job: Job, inputs: Sequence[Input]) -> Star:
         kinds = _kinds(inputs, job.output)
         return Star(self.book, job.legs, job.leg_of, job.output, kinds)
 
-    def _finished(self, rest: Job | Message, inputs: Sequence[Input], job: Job) -> Message:
-        if isinstance(rest, Message):
+    def _finished(
+        self, rest: Job | EncodedMessage, inputs: Sequence[Input], job: Job
+    ) -> EncodedMessage:
+        if isinstance(rest, EncodedMessage):
             rest.kinds |= _kinds(inputs, job.output)
             return rest
         return self._star(rest, inputs).sum()
@@ -217,10 +228,10 @@ class LocalEngine:
         """The inputs; relations of one bag joined into one leg."""
         legs = {}
         for i, given in enumerate(inputs):
-            if not isinstance(given.table, Rows):
+            if not isinstance(given.table, EncodedTable):
                 raise EngineError(f"The local engine cannot read a {type(given.table).__name__}.")
             legs[i] = Leg(given.table, given.attributes)
-        relations = {i: leg for i, leg in legs.items() if isinstance(leg.table, Relation)}
+        relations = {i: leg for i, leg in legs.items() if isinstance(leg.table, EncodedRelation)}
         leg_of = {i: i for i in legs}
         if len(relations) > 1:
             first = min(relations)

@@ -230,7 +230,7 @@ class Dictionary:
 
     def _encode_any(self, parts: list[tuple[pa.Array, Codes]]) -> None:
         """Every chunk by itself first, which threads can do, then their dictionaries together."""
-        local = parallel.each(lambda p: plain(p[0]).dictionary_encode(), parts, self.threads)
+        local = parallel.map(lambda p: plain(p[0]).dictionary_encode(), parts, self.threads)
         # A column of type null encodes NULL itself, which must not get a code.
         maps = [self._add(encoded.dictionary.drop_null()) for encoded in local]
 
@@ -240,7 +240,7 @@ class Dictionary:
                 indices = indices.fill_null(len(maps[at]) - 1)
             np.take(maps[at], indices.to_numpy(zero_copy_only=False), out=parts[at][1])
 
-        parallel.each(write, range(len(parts)), self.threads)
+        parallel.map(write, range(len(parts)), self.threads)
 
     def _add(self, local: pa.Array) -> Codes:
         """The codes of these distinct values, and at the end that of NULL."""

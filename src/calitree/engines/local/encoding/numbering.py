@@ -46,10 +46,10 @@ def number(given: Sequence[Piece], known: Array, low: int, span: int, threads: i
     table = np.zeros(span, np.int32)
     table[known - low] = np.arange(1, len(known) + 1, dtype=np.int32)
     seen = np.zeros(span, np.uint8)
-    parallel.each(lambda p: _mark(p.keys, p.valid, low, seen), given, threads)
+    parallel.map(lambda p: _mark(p.keys, p.valid, low, seen), given, threads)
     fresh = np.flatnonzero((table == 0) & (seen != 0))
     table[fresh] = np.arange(len(known) + 1, len(known) + 1 + len(fresh), dtype=np.int32)
-    parallel.each(lambda p: _look_up(p.keys, p.valid, low, table, p.out), given, threads)
+    parallel.map(lambda p: _look_up(p.keys, p.valid, low, table, p.out), given, threads)
     found: Array = fresh + low
     return found
 

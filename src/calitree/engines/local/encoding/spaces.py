@@ -21,7 +21,7 @@ from calitree.engines.local.vm.compiled import compiled
 Array = np.ndarray[Any, Any]
 
 
-def roomy(size: int) -> int:
+def padded_size(size: int) -> int:
     """How long a table over the ids of a space is made, so that it serves while the space grows."""
     return size + size // 8 + 64
 
@@ -150,12 +150,12 @@ class Pairs:
         width, table = self.right.size, self._table()
         parts = parallel.ranges(len(out), self.threads)
         seen = np.zeros(len(table), np.uint8)
-        parallel.each(lambda p: _mark(left, right, width, seen, *p), parts, self.threads)
+        parallel.map(lambda p: _mark(left, right, width, seen, *p), parts, self.threads)
         seen[:width] = seen[::width] = 0  # NULL on either side
         fresh = np.flatnonzero((table == 0) & (seen != 0))
         table[fresh] = np.arange(self.size, self.size + len(fresh), dtype=np.int32)
         self._add(np.divmod(fresh, width))
-        parallel.each(lambda p: _look_up(left, right, width, table, out, *p), parts, self.threads)
+        parallel.map(lambda p: _look_up(left, right, width, table, out, *p), parts, self.threads)
 
     def _by_hash(self, left: Codes, right: Codes, out: Codes) -> None:
         self._known = (0, 0), np.empty(0, np.int32)

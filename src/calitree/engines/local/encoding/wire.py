@@ -16,13 +16,13 @@ from calitree.engines.api.contraction import Column, Contraction, Input, Output,
 from calitree.engines.local.encoding import values as v
 from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.encoding.values import Value
-from calitree.engines.local.tables.tables import Message
+from calitree.engines.local.tables.tables import EncodedMessage
 from calitree.types import kind_of_arrow
 
 SCALE, EXACT, POSITIVE, LABELS = b"scale", b"exact", b"positive", b"labels"
 
 
-def to_wire(message: Message) -> pa.Table:
+def to_wire(message: EncodedMessage) -> pa.Table:
     """The whole message; a table of no columns still has its number of rows."""
     fields: list[pa.Field] = []
     arrays: list[pa.Array] = []
@@ -38,7 +38,7 @@ def to_wire(message: Message) -> pa.Table:
     return pa.table(arrays, schema=pa.schema(fields))
 
 
-def from_wire(book: Codebook, parts: Sequence[pa.Table]) -> Message:
+def from_wire(book: Codebook, parts: Sequence[pa.Table]) -> EncodedMessage:
     """One message of one or more parts. Parts that share a key leave it with several rows."""
     first = parts[0].schema
     codes, values = {}, {}
@@ -52,10 +52,10 @@ def from_wire(book: Codebook, parts: Sequence[pa.Table]) -> Message:
                 [_value(c, m) for c, m in zip(columns, described, strict=True)]
             )
     kinds = {name: kind_of_arrow(first.field(name).type) for name in codes}
-    return Message(book, codes, values, sum(part.num_rows for part in parts), kinds)
+    return EncodedMessage(book, codes, values, sum(part.num_rows for part in parts), kinds)
 
 
-def merging(message: Message, output: Output) -> Contraction:
+def merging(message: EncodedMessage, output: Output) -> Contraction:
     """The contraction that sums the parts of an output by its key."""
     given = Input(message, {name: name for name in output.keep})
     columns = tuple(

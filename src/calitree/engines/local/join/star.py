@@ -22,8 +22,8 @@ from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.numbering import is_small, number, number_any, pieces
 from calitree.engines.local.encoding.spaces import Space
 from calitree.engines.local.encoding.values import Value
-from calitree.engines.local.tables.legs import FAR_SMALLER, Leg, middle, shared, true
-from calitree.engines.local.tables.tables import Message
+from calitree.engines.local.tables.legs import MIN_SIZE_RATIO, Leg, middle, shared, true
+from calitree.engines.local.tables.tables import EncodedMessage
 from calitree.sql.evaluator import evaluate
 from calitree.types import Kind
 
@@ -107,7 +107,7 @@ class Star:
         and such an index would have been of use before.
         """
         leg = self.legs[at]
-        few = len(here) * FAR_SMALLER < leg.rows and not any(map(leg.holds, self.output.where))
+        few = len(here) * MIN_SIZE_RATIO < leg.rows and not any(map(leg.holds, self.output.where))
         if few and leg.table.is_wanted(space, leg.names):
             return leg.table.index(space, leg.names).pairs(here)
         return _matches(here, self._ids_passing(at, space), space.size)
@@ -139,14 +139,14 @@ class Star:
 
     # -- annotations -----------------------------------------------------------------------------
 
-    def sum(self) -> Message:
+    def sum(self) -> EncodedMessage:
         """The output, computed from what the legs carry now."""
         found: dict[str, Value] = {}
         for column in self.output.columns:
             sums = self._sums(column)
             found.update(zip(stored_parts(column.name, column.semiring), sums, strict=True))
         codes = dict(zip(self.output.keep, self.codes, strict=True))
-        return Message(self.book, codes, found, self.count, self.kinds)
+        return EncodedMessage(self.book, codes, found, self.count, self.kinds)
 
     def _sums(self, column: Column) -> list[Value]:
         semiring = column.semiring

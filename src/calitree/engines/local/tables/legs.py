@@ -15,14 +15,14 @@ from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.spaces import Space
 from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.join.trie import Tries
-from calitree.engines.local.tables.rows import Names, Rows
+from calitree.engines.local.tables.encoded import EncodedTable, Names
 from calitree.engines.local.tables.tables import Joined
 from calitree.sql.evaluator import evaluate
 from calitree.sql.parser import Expression
 
 Array = np.ndarray[Any, Any]
 
-FAR_SMALLER = 8
+MIN_SIZE_RATIO = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class Leg:
     `parts` tells, for rows of several tables joined, which of them was which input.
     """
 
-    table: Rows
+    table: EncodedTable
     names: Names
     parts: Mapping[int, int] = field(default_factory=dict)
 
@@ -145,7 +145,7 @@ def middle(legs: Mapping[int, Leg]) -> int:
         return able[0]
     largest = max(able, key=lambda at: legs[at].rows)
     smallest = min(able, key=lambda at: legs[at].rows)
-    if legs[smallest].rows * FAR_SMALLER < legs[largest].rows and all(
+    if legs[smallest].rows * MIN_SIZE_RATIO < legs[largest].rows and all(
         _has_one_row_each(leg, shared({smallest: legs[smallest], at: leg}, at))
         for at, leg in legs.items()
         if at != smallest

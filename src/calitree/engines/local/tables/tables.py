@@ -20,7 +20,7 @@ from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.spaces import Space
 from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.join.generic_join import GenericJoin
-from calitree.engines.local.tables.rows import Key, Names, Rows
+from calitree.engines.local.tables.encoded import EncodedTable, Key, Names
 from calitree.errors import EngineError
 from calitree.sql.evaluator import evaluate
 from calitree.sql.parser import Expression
@@ -72,7 +72,7 @@ class ArrowColumns:
         return self.data
 
 
-class Relation(Rows):
+class EncodedRelation(EncodedTable):
     """A base relation: its columns, and what has been derived from them."""
 
     exact = True
@@ -164,7 +164,7 @@ class Relation(Rows):
         return expression.sql, tuple(sorted((a, names[a]) for a in expression.attributes))
 
 
-class Message(Rows):
+class EncodedMessage(EncodedTable):
     """A computed table: codes of its attributes, values of its annotations."""
 
     null_free: frozenset[str] = frozenset()
@@ -198,15 +198,15 @@ class Message(Rows):
     def stored(self, part: str) -> Value:
         return self.annotations[part]
 
-    def take(self, rows: Array) -> Message:
+    def take(self, rows: Array) -> EncodedMessage:
         """Some of its rows."""
         codes = {name: self.codes(name, {name: name})[rows] for name in self.attributes}
         values = {name: value.take(rows) for name, value in self.annotations.items()}
-        found = Message(self.book, codes, values, len(rows), self.kinds)
+        found = EncodedMessage(self.book, codes, values, len(rows), self.kinds)
         found.remember({key: ids[rows] for key, ids in self._ids.items()}, {})
         return found
 
-    def inherit(self, other: Message) -> None:
+    def inherit(self, other: EncodedMessage) -> None:
         """Take over all that is known of the keys of a message that has the same in every row."""
         self._ids, self._places = dict(other._ids), dict(other._places)
         self._indexes, self._tries = dict(other._indexes), dict(other._tries)
@@ -228,7 +228,7 @@ class Message(Rows):
         codes = np.unique(self.codes(attribute, {attribute: attribute}))
         return self.book.dictionary(attribute).decode(codes[codes > 0])
 
-    def renamed(self, keep: Sequence[str], columns: Sequence[Column]) -> Message:
+    def renamed(self, keep: Sequence[str], columns: Sequence[Column]) -> EncodedMessage:
         """The same as the output that has these columns, each of which is one of ours."""
         values: dict[str, Value] = {}
         for column in columns:
@@ -238,14 +238,14 @@ class Message(Rows):
             for part, name in zip(column.parts, ours, strict=True):
                 values[part] = self.annotations[name]
         codes = {name: self.codes(name, {name: name}) for name in keep}
-        return Message(self.book, codes, values, self.rows, {})
+        return EncodedMessage(self.book, codes, values, self.rows, {})
 
 
-class Joined(Rows):
+class Joined(EncodedTable):
     """Rows of several tables joined. They are counted first, and made when more is asked of them."""
 
     def __init__(
-        self, book: Codebook, parts: Sequence[tuple[Rows, Names]], join: GenericJoin
+        self, book: Codebook, parts: Sequence[tuple[EncodedTable, Names]], join: GenericJoin
     ) -> None:
         super().__init__(book, join.count(book.threads))
         self.parts, self.join = list(parts), join

@@ -9,7 +9,7 @@ from functools import cache
 from itertools import pairwise
 from typing import TypeVar
 
-GRAIN = 1 << 16
+MIN_ROWS_PER_THREAD = 1 << 16
 """Rows below which a thread more costs more than it does."""
 
 Item = TypeVar("Item")
@@ -35,12 +35,12 @@ if hasattr(os, "register_at_fork"):
 
 def ranges(length: int, threads: int) -> list[tuple[int, int]]:
     """`length` rows in equal parts, one a thread; in one part if there are few."""
-    parts = max(1, min(threads, length // GRAIN))
+    parts = max(1, min(threads, length // MIN_ROWS_PER_THREAD))
     bounds = [length * i // parts for i in range(parts + 1)]
     return list(pairwise(bounds))
 
 
-def each(work: Callable[[Item], Result], items: Sequence[Item], threads: int) -> list[Result]:
+def map(work: Callable[[Item], Result], items: Sequence[Item], threads: int) -> list[Result]:
     """`work` on every item, on several threads; one of them is the caller's."""
     if len(items) <= 1 or threads <= 1:
         return [work(item) for item in items]

@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Paren, exp.Column, exp.Identifier)
 
 
-class Part(NamedTuple):
+class Component(NamedTuple):
     """A component of a factor in a program: its value, where it is not NULL, and what it is like."""
 
     register: Register
@@ -82,15 +82,15 @@ def bound_of(value: Value) -> int:
     return value.bound if value.is_integer else 1
 
 
-def words(data: Array) -> Array:
+def as_8_bytes(data: Array) -> Array:
     """With 8 bytes an entry, as `gather` reads."""
     return data.astype(np.int64) if data.dtype == bool else data
 
 
-def loaded(program: Program, value: Value) -> Part:
+def loaded(program: Program, value: Value) -> Component:
     """A value that there is for every row."""
     mask = None if value.valid is None else program.load(value.valid, 1)
-    return Part(program.load(value.data, bound_of(value)), mask, value)
+    return Component(program.load(value.data, bound_of(value)), mask, value)
 
 
 def product_of(program: Program, registers: Sequence[Register], scales: Sequence[int]) -> Register:
@@ -114,8 +114,8 @@ def product_of(program: Program, registers: Sequence[Register], scales: Sequence
 
 
 def polynomials(
-    program: Program, semiring: Semiring, factors: Sequence[Sequence[Part]]
-) -> list[Part]:
+    program: Program, semiring: Semiring, factors: Sequence[Sequence[Component]]
+) -> list[Component]:
     """⊗ by the program itself."""
     result: list[Register] | None = None
     for parts in factors:
@@ -127,6 +127,6 @@ def polynomials(
     whole = all(value.is_integer for value in values)
     exact = all(value.exact for value in values)
     return [
-        Part(each, None, Value(np.empty(0), exact=exact and not (whole and each.real)))
+        Component(each, None, Value(np.empty(0), exact=exact and not (whole and each.real)))
         for each in result
     ]

@@ -262,7 +262,7 @@ class Program:
             registers = np.empty((len(self._registers) + 1, machine.LANES), np.int64)
             table = np.array(own, np.int64).reshape(-1, len(Instruction._fields))
             parts.append((table, registers, rows, start, stop))
-        parallel.each(lambda part: machine.run(*part), parts, threads)
+        parallel.map(lambda part: machine.run(*part), parts, threads)
         return not self._overflow[0]
 
 

@@ -13,8 +13,8 @@ from calitree.cache import cached_property
 from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.spaces import Space
 from calitree.engines.local.encoding.values import Value
-from calitree.engines.local.tables.rows import Names, Rows
-from calitree.engines.local.tables.tables import Columns, Relation
+from calitree.engines.local.tables.encoded import EncodedTable, Names
+from calitree.engines.local.tables.tables import Columns, EncodedRelation
 from calitree.sql.parser import Expression
 
 Array = np.ndarray[Any, Any]
@@ -22,7 +22,7 @@ Piece = tuple[Columns, Array | None]
 """Columns, and the numbers of some of their rows, in order; all of them without."""
 
 
-class Pieces:
+class ConcatenatedColumns:
     """Columns that are pieces of others, one after the other."""
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
@@ -59,8 +59,8 @@ class Pieces:
 
 
 def _flat(columns: Columns, rows: Array | None) -> Iterator[Piece]:
-    """Pieces of pieces as pieces of what those are pieces of."""
-    if not isinstance(columns, Pieces):
+    """ConcatenatedColumns of pieces as pieces of what those are pieces of."""
+    if not isinstance(columns, ConcatenatedColumns):
         yield columns, rows
         return
     start = 0
@@ -91,20 +91,20 @@ def taken(column: pa.ChunkedArray, rows: Array) -> pa.ChunkedArray:
     return pa.chunked_array(found, column.type)
 
 
-class Picked(Relation):
+class Selection(EncodedRelation):
     """Rows of another relation. What that has derived from its columns serves these too."""
 
-    def __init__(self, of: Relation, positions: Array) -> None:
-        Rows.__init__(self, of.book, len(positions))
-        self.base: Relation = of.base if isinstance(of, Picked) else of
-        self.positions: Array = of.positions[positions] if isinstance(of, Picked) else positions
+    def __init__(self, of: EncodedRelation, positions: Array) -> None:
+        EncodedTable.__init__(self, of.book, len(positions))
+        self.base: EncodedRelation = of.base if isinstance(of, Selection) else of
+        self.positions: Array = of.positions[positions] if isinstance(of, Selection) else positions
         self.kinds = of.kinds
         self._values = {}
         self._lifts = {}
 
     @cached_property
     def columns(self) -> Columns:
-        return Pieces([(self.base.columns, self.positions)])
+        return ConcatenatedColumns([(self.base.columns, self.positions)])
 
     @property
     def null_free(self) -> frozenset[str]:

@@ -16,7 +16,12 @@ from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.encoding.wire import to_wire
-from calitree.engines.local.tables.tables import ArrowColumns, Columns, Message, Relation
+from calitree.engines.local.tables.tables import (
+    ArrowColumns,
+    Columns,
+    EncodedMessage,
+    EncodedRelation,
+)
 from calitree.errors import EngineError, MissingRelationError, SchemaError
 from calitree.storage.files import is_parquet, read_files
 from calitree.storage.filesystem import for_each
@@ -37,7 +42,7 @@ from calitree.storage.table_format import (
 from calitree.types import Kind, kind_of_arrow
 
 
-class LaterColumns:
+class LazyColumns:
     """The columns of a saved relation. Its files are opened when a column is first asked for."""
 
     def __init__(self, saved: SavedRelation, threads: int) -> None:
@@ -94,15 +99,15 @@ class LaterColumns:
         return pa.table({label: self.column(label) for label in self.schema.names})
 
 
-def files_of(relation: Relation) -> ParquetColumns | None:
+def files_of(relation: EncodedRelation) -> ParquetColumns | None:
     """The Parquet files of a relation that is read where it is; None if it is in this process."""
     columns = relation.columns
-    if isinstance(columns, LaterColumns) and columns.saved.source.place == "files":
+    if isinstance(columns, LazyColumns) and columns.saved.source.place == "files":
         columns = columns.opened
     return columns if isinstance(columns, ParquetColumns) else None
 
 
-class LaterMessage(Message):
+class LazyMessage(EncodedMessage):
     """A saved message. Its codes and annotations are read when one of them is first asked for."""
 
     def __init__(self, book: Codebook, saved: SavedMessage) -> None:
@@ -142,18 +147,18 @@ class LaterMessage(Message):
 
 def restore(
     book: Codebook, saved: SavedMessage | SavedRelation, threads: int
-) -> Message | Relation:
+) -> EncodedMessage | EncodedRelation:
     if isinstance(saved, SavedRelation):
-        return Relation(book, LaterColumns(saved, threads))
+        return EncodedRelation(book, LazyColumns(saved, threads))
     if not saved.columns:
-        return Message(book, {}, {}, saved.rows, {})
-    return LaterMessage(book, saved)
+        return EncodedMessage(book, {}, {}, saved.rows, {})
+    return LazyMessage(book, saved)
 
 
-def origin(relation: Relation) -> Origin:
+def origin(relation: EncodedRelation) -> Origin:
     """Where the rows of a relation are."""
     columns = relation.columns
-    if isinstance(columns, LaterColumns):
+    if isinstance(columns, LazyColumns):
         return Origin(columns.schema, columns.decoded_bytes, columns.saved.source)
     if isinstance(columns, ParquetColumns):
         columns.check()
@@ -162,7 +167,7 @@ def origin(relation: Relation) -> Origin:
     return Origin(columns.schema, columns.nbytes)
 
 
-def write(message: Message, path: str) -> SavedMessage:
+def write(message: EncodedMessage, path: str) -> SavedMessage:
     """Write a message to a file, in the form that all engines read."""
     wire = to_wire(message)
     types, arrays, columns = [], [], []

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.encoding.dictionary import Codes
-from calitree.engines.local.encoding.spaces import RowIndex, Space, place, roomy
+from calitree.engines.local.encoding.spaces import RowIndex, Space, padded_size, place
 from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.join.trie import Tries
 from calitree.sql.parser import Expression
@@ -26,7 +26,7 @@ Key = tuple[tuple[str, str], ...]
 """Some attributes, and the columns that carry them."""
 
 
-class Rows:
+class EncodedTable:
     """What relations, messages and joined rows have in common: codes and ids, kept once made."""
 
     def __init__(self, book: Codebook, rows: int) -> None:
@@ -37,7 +37,7 @@ class Rows:
         self._tries: dict[Key, Tries] = {}
         self._asked: set[Key] = set()
         self._places: dict[Key, Array | None] = {}
-        self.told_by: dict[tuple[str, ...], Key] = {}
+        self.lookup_keys: dict[tuple[str, ...], Key] = {}
         """For some columns, the attributes by whose ids rows with given values were found."""
 
     def _encode(self, attribute: str, column: str) -> Codes:
@@ -82,13 +82,13 @@ class Rows:
             if known is None:
                 return None
             if len(known) < space.size:  # none of its rows has one of the ids that came since
-                known = np.append(known, np.zeros(roomy(space.size) - len(known), np.uint32))
+                known = np.append(known, np.zeros(padded_size(space.size) - len(known), np.uint32))
                 self._places[key] = known
             return known[: space.size]
         ids = self.ids(space, names)
         if mask is not None:
             ids = np.where(mask, ids, np.int32(0))
-        places = np.zeros(roomy(space.size), np.uint32)
+        places = np.zeros(padded_size(space.size), np.uint32)
         found = places if place(ids, places) else None
         if mask is None:
             self._places[key] = found
@@ -109,7 +109,7 @@ class Rows:
         return self._tries[key]
 
     @property
-    def found_by(self) -> list[Key]:
+    def indexed_keys(self) -> list[Key]:
         """The attributes by whose ids rows can be looked up."""
         unique = [key for key, places in self._places.items() if places is not None]
         return [*unique, *self._indexes]
