@@ -17,9 +17,9 @@ from calitree.cache import cached_property
 from calitree.engines.api.contraction import Output
 from calitree.engines.local.delta.sums import combined, one_row
 from calitree.engines.local.encoding.dictionary import Codes
+from calitree.engines.local.encoding.numbering import number_rows
 from calitree.engines.local.encoding.spaces import padded_size
 from calitree.engines.local.encoding.values import Value
-from calitree.engines.local.join.star import group
 from calitree.engines.local.tables.encoded import Key
 from calitree.engines.local.tables.tables import EncodedMessage
 
@@ -61,7 +61,7 @@ def apart(table: EncodedMessage, keys: EncodedMessage) -> EncodedMessage:
     if len(keys.attributes) > 1 and len(agreeing):
         sizes = [table.book.dictionary(name).size for name in keys.attributes]
         both = [np.append(a[agreeing], b) for a, b in zip(ours, theirs, strict=True)]
-        groups, codes = group(both, sizes, len(both[0]))
+        groups, codes = number_rows(both, sizes, len(both[0]))
         wanted = np.zeros(len(codes[0]), bool)
         wanted[groups[len(agreeing) :]] = True
         agreeing = agreeing[wanted[groups[: len(agreeing)]]]
@@ -170,7 +170,7 @@ class _Sum:
             parts = [_codes(self.small[at], a)[missing[at]] for at in lacking]
             columns.append(np.concatenate([_codes(self.large, a)[known], *parts]))
         sizes = [self.book.dictionary(a).size for a in self.output.keep]
-        groups, codes = group(columns, sizes, len(columns[0]))
+        groups, codes = number_rows(columns, sizes, len(columns[0]))
         rows = np.full(len(codes[0]), -1, np.intp)
         rows[groups[: len(known)]] = known
         new = np.flatnonzero(rows < 0)

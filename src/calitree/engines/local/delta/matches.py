@@ -13,13 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from calitree.engines.local.encoding.dictionary import Codes, plain
-from calitree.engines.local.join.star import group
+from calitree.engines.local.encoding.dictionary import Codes
+from calitree.engines.local.encoding.numbering import number_rows
 from calitree.engines.local.tables.encoded import Key, Names
 from calitree.engines.local.tables.legs import Leg
 from calitree.engines.local.tables.selection import ConcatenatedColumns, Selection, taken
 from calitree.engines.local.tables.tables import ArrowColumns, EncodedRelation
 from calitree.errors import EngineError
+from calitree.grouping import canonical_array
 from calitree.sql.parser import Expression
 from calitree.types import Kind
 
@@ -228,7 +229,7 @@ def _numbered(columns: Sequence[Sequence[pa.ChunkedArray]], length: int) -> tupl
             index = index.fill_null(len(encoded.dictionary))
         codes.append(index.to_numpy(zero_copy_only=False))
         sizes.append(len(encoded.dictionary) + 1)
-    groups, distinct = group(codes, sizes, length)
+    groups, distinct = number_rows(codes, sizes, length)
     return groups, len(distinct[0]) if distinct else 1
 
 
@@ -237,7 +238,7 @@ def _comparable(column: pa.ChunkedArray) -> pa.Array:
     if pa.types.is_nested(column.type):
         texts = [None if each is None else repr(each) for each in column.to_pylist()]
         return pa.array(texts, pa.string())
-    return plain(column)
+    return canonical_array(column)
 
 
 def _effort(dtype: pa.DataType) -> int:

@@ -19,17 +19,11 @@ from calitree.engines.local.encoding.lookup import Lookup
 from calitree.engines.local.encoding.numbering import Piece, is_small, number, number_any, pieces
 from calitree.engines.local.vm import parallel
 from calitree.errors import EngineError
+from calitree.grouping import canonical_array
 
 Array = np.ndarray[Any, Any]
 Codes = np.ndarray[Any, np.dtype[np.int32]]
 Lock = AbstractContextManager[Any]
-
-
-AS_THEY_ARE = frozenset(
-    each.id for each in (pa.int64(), pa.string(), pa.date32(), pa.bool_(), pa.binary())
-)
-"""Types of which equal values always have equal bits."""
-
 
 INT64 = pa.int64().id
 WHOLE = frozenset((INT64, pa.int32().id))
@@ -43,47 +37,6 @@ PLAIN: dict[int, np.dtype[Any]] = {
 """How integers of these types lie in memory."""
 FEW, QUICK = 1_000, 100_000
 """So few keys are looked up one by one in so many, which are quickly sorted, from the first time on."""
-
-
-def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """One contiguous array of a type that equal values share: 64-bit numbers, one kind of text, one
-    zero, one NaN.
-    """
-    if isinstance(values, pa.ChunkedArray):
-        if values.num_chunks == 1:
-            values = values.chunk(0)
-        else:
-            values = values.combine_chunks()
-        if isinstance(values, pa.ChunkedArray):
-            values = (
-                pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
-            )
-    dtype = values.type
-    if dtype.id in AS_THEY_ARE:
-        return values
-    if pa.types.is_dictionary(dtype):
-        return plain(values.dictionary_decode())
-    if pa.types.is_uint64(dtype):
-        return values.cast(pa.decimal128(20, 0))
-    if pa.types.is_integer(dtype):
-        return values.cast(pa.int64())
-    if pa.types.is_floating(dtype):
-        return _one_nan(pc.add(values.cast(pa.float64()), 0.0))
-    if pa.types.is_large_string(dtype) or pa.types.is_string_view(dtype):
-        return values.cast(pa.string())
-    if pa.types.is_timestamp(dtype) and dtype.unit != "ns":
-        return values.cast(pa.timestamp("us", dtype.tz))
-    if pa.types.is_date64(dtype):
-        return values.cast(pa.date32())
-    if pa.types.is_large_binary(dtype) or pa.types.is_fixed_size_binary(dtype):
-        return values.cast(pa.binary())
-    return values
-
-
-def _one_nan(values: pa.Array) -> pa.Array:
-    """Arrow tells NaNs apart by their bits: what a processor computes has another sign than a constant."""
-    there = pc.is_nan(values)
-    return pc.if_else(there, float("nan"), values) if pc.any(there).as_py() else values
 
 
 def common(a: pa.DataType, b: pa.DataType) -> pa.DataType:
@@ -123,9 +76,9 @@ class Dictionary:
 
     def _encode(self, column: pa.Array | pa.ChunkedArray) -> Codes:
         if pa.types.is_null(self.values.type):
-            self.values = plain(column[:0])  # its type, should there be nothing but NULL
+            self.values = canonical_array(column[:0])  # its type, should there be nothing but NULL
         if self._lookup.is_for(len(column), len(self.values)):
-            few = plain(column)
+            few = canonical_array(column)
             if few.type == self.values.type:
                 return self._encode_few(few)
         chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
@@ -165,7 +118,7 @@ class Dictionary:
             found = self._lookup.find(keys, lambda start: keys_of(known[start:]), len(known))
             found[found == 0] = -1
             return found
-        values = plain(column)
+        values = canonical_array(column)
         if values.type != self.values.type:
             try:
                 values = values.cast(self.values.type)
@@ -230,7 +183,9 @@ class Dictionary:
 
     def _encode_any(self, parts: list[tuple[pa.Array, Codes]]) -> None:
         """Every chunk by itself first, which threads can do, then their dictionaries together."""
-        local = parallel.map(lambda p: plain(p[0]).dictionary_encode(), parts, self.threads)
+        local = parallel.map(
+            lambda p: canonical_array(p[0]).dictionary_encode(), parts, self.threads
+        )
         # A column of type null encodes NULL itself, which must not get a code.
         maps = [self._add(encoded.dictionary.drop_null()) for encoded in local]
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from calitree.engines.local.vm import parallel
 from calitree.engines.local.vm.compiled import compiled
+from calitree.grouping import row_keys
 
 Array = np.ndarray[Any, Any]
 
@@ -62,6 +63,34 @@ def number_any(given: Sequence[Piece], known: Array) -> Array:
         while done < len(piece.keys):
             done = table.insert(piece, done)
     return table.fresh[: table.count]
+
+
+def number_rows(
+    columns: Sequence[Array], sizes: Sequence[int], length: int
+) -> tuple[Array, list[Array]]:
+    """Number the distinct rows of some columns of codes from 0. NULL is a value here like any other.
+
+    Args:
+        columns: The codes of each column, 0 for NULL.
+        sizes: For each column, a number that all its codes are less than.
+        length: How many rows there are.
+
+    Returns:
+        The number of each row, and for each column the code that belongs to each number.
+    """
+    if not columns:
+        return np.zeros(length, np.int32), []
+    keys, span = row_keys(columns, sizes)
+    numbers, none = np.empty(length, np.int32), np.empty(0, np.int64)
+    given = pieces(keys, numbers, 1)
+    if is_small(span, length):
+        distinct = number(given, none, 0, span, 1)
+    else:
+        distinct = number_any(given, none)
+    numbers -= 1
+    row = np.empty(len(distinct), np.int32)
+    row[numbers] = np.arange(length, dtype=np.int32)
+    return numbers, [codes[row].astype(np.int32, copy=False) for codes in columns]
 
 
 class _Table:

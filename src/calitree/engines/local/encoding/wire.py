@@ -17,6 +17,7 @@ from calitree.engines.local.encoding import values as v
 from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.tables.tables import EncodedMessage
+from calitree.grouping import contiguous
 from calitree.types import kind_of_arrow
 
 SCALE, EXACT, POSITIVE, LABELS = b"scale", b"exact", b"positive", b"labels"
@@ -77,7 +78,7 @@ def _described(value: Value) -> dict[bytes, bytes]:
 
 
 def _value(column: pa.ChunkedArray, described: dict[bytes, bytes]) -> Value:
-    found = v.from_arrow(_concatenated([column]))
+    found = v.from_arrow(contiguous(column))
     if described[LABELS]:
         return found
     exact, positive = bool(described[EXACT]), bool(described[POSITIVE])
@@ -107,4 +108,4 @@ def _together(parts: list[Value]) -> Value:
 
 def _concatenated(columns: Sequence[pa.ChunkedArray]) -> pa.Array:
     chunks = [chunk for column in columns for chunk in column.chunks]
-    return pa.concat_arrays(chunks) if chunks else pa.array([], columns[0].type)
+    return contiguous(pa.chunked_array(chunks, columns[0].type))

@@ -23,6 +23,7 @@ from calitree.engines.local.tables.tables import (
     EncodedRelation,
 )
 from calitree.errors import EngineError, MissingRelationError, SchemaError
+from calitree.grouping import contiguous
 from calitree.storage.files import is_parquet, read_files
 from calitree.storage.filesystem import for_each
 from calitree.storage.parquet import ParquetColumns
@@ -200,8 +201,7 @@ def _described(name: str, dtype: pa.DataType, value: Value) -> SavedColumn:
 
 def _value(data: pa.ChunkedArray, column: SavedColumn) -> Value:
     """What was saved as whole numbers is doubles if it does not fit 64 bits."""
-    chunks = data.chunks
-    value = v.from_arrow(pa.concat_arrays(chunks) if chunks else pa.array([], data.type))
+    value = v.from_arrow(contiguous(data))
     if not column.coded:
         return value.with_exact(column.exact and value.exact)
     if not value.is_integer:
