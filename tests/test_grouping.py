@@ -50,6 +50,6 @@ def test_rows_with_equal_codes_have_equal_keys(rows: list[tuple[int, ...]], size
     """With sizes whose product passes 64 bits, too."""
     columns = [np.array(codes, np.int32) * (size // 4) for codes in zip(*rows, strict=True)]
     keys, span = row_keys(columns, [size] * 3)
-    assert 0 <= keys.min() and keys.max() < span <= 2**62
+    assert keys.min() >= 0 and keys.max() < span <= 2**62
     assert len(set(keys.tolist())) == len(set(rows))
     assert len({*zip(keys.tolist(), rows, strict=True)}) == len(set(rows))

@@ -17,7 +17,7 @@ from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.numbering import number_rows
 from calitree.engines.local.tables.encoded import Key, Names
 from calitree.engines.local.tables.legs import Leg
-from calitree.engines.local.tables.selection import ConcatenatedColumns, Selection, taken
+from calitree.engines.local.tables.selection import ConcatenatedColumns, Selection, take_rows
 from calitree.engines.local.tables.tables import ArrowColumns, EncodedRelation
 from calitree.errors import EngineError
 from calitree.grouping import canonical_array
@@ -137,7 +137,7 @@ def equal_rows(table: EncodedRelation, rows: pa.Table) -> Array:
         if here is not None and len(here) <= FEW * rows.num_rows:
             break
         column = table.columns.column(label)
-        column = _comparable(column if here is None else taken(column, here))
+        column = _comparable(column if here is None else take_rows(column, here))
         there = pc.is_in(column, value_set=_comparable(rows.column(label)))
         found = np.flatnonzero(there.to_numpy(zero_copy_only=False))
         here = found if here is None else here[found]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import RLock
 
 from calitree.engines.local.encoding.dictionary import Dictionary
-from calitree.engines.local.encoding.spaces import Nothing, Pairs, Single, Space
+from calitree.engines.local.encoding.spaces import EmptySpace, PairSpace, SingleSpace, Space
 
 
 class Codebook:
@@ -19,7 +19,7 @@ class Codebook:
         self.threads = threads
         self.lock = RLock()
         self._dictionaries: dict[str, Dictionary] = {}
-        self._spaces: dict[tuple[str, ...], Space] = {(): Nothing()}
+        self._spaces: dict[tuple[str, ...], Space] = {(): EmptySpace()}
 
     @property
     def values(self) -> int:
@@ -40,7 +40,7 @@ class Codebook:
         if space is None:
             with self.lock:
                 *rest, last = attributes
-                single = Single(last, self.dictionary(last))
-                space = Pairs(self.space(tuple(rest)), single, self.lock) if rest else single
+                single = SingleSpace(last, self.dictionary(last))
+                space = PairSpace(self.space(tuple(rest)), single, self.lock) if rest else single
                 space = self._spaces.setdefault(attributes, space)
         return space

@@ -1,5 +1,4 @@
-"""Messages as Arrow tables and back: to be sent to another process, kept in a file, or put together
-from parts.
+"""Messages as Arrow tables and back: for another process, for a file, or to merge parts of one.
 
 Attributes travel as values, since codes mean nothing elsewhere. Annotations travel as they are
 (whole numbers, doubles), with what they stand for in the metadata of their columns.
@@ -60,7 +59,7 @@ def merging(message: EncodedMessage, output: Output) -> Contraction:
     """The contraction that sums the parts of an output by its key."""
     given = Input(message, {name: name for name in output.keep})
     columns = tuple(
-        Column(each.name, each.semiring, (Stored(0, each.name),)) for each in output.columns
+        Column(column.name, column.semiring, (Stored(0, column.name),)) for column in output.columns
     )
     return Contraction((given,), (Output((0,), (), output.keep, columns),))
 
@@ -78,12 +77,12 @@ def _described(value: Value) -> dict[bytes, bytes]:
 
 
 def _value(column: pa.ChunkedArray, described: dict[bytes, bytes]) -> Value:
-    found = v.from_arrow(contiguous(column))
+    value = v.from_arrow(contiguous(column))
     if described[LABELS]:
-        return found
+        return value
     exact, positive = bool(described[EXACT]), bool(described[POSITIVE])
     return Value(
-        found.data, found.valid, scale=int(described[SCALE]), exact=exact, positive=positive
+        value.data, value.valid, scale=int(described[SCALE]), exact=exact, positive=positive
     )
 
 

@@ -1,4 +1,4 @@
-"""Relations and messages of a saved tree: known by their description, and read when first needed.
+"""Relations and messages of a saved tree, which are read when they are first needed.
 
 How messages are written is here too, so that both directions are seen together.
 """
@@ -67,17 +67,17 @@ class LazyColumns:
         files = [file.path for file in source.files]
         try:
             if is_parquet(files):
-                found: Columns = ParquetColumns(name, files, self.threads)
+                columns: Columns = ParquetColumns(name, files, self.threads)
             else:
-                found = ArrowColumns(read_files(name, files))
+                columns = ArrowColumns(read_files(name, files))
         except SchemaError as error:
             raise MissingRelationError(name, str(error).rstrip(".")) from error
-        kinds = {field.name: kind_of_arrow(field.type) for field in found.schema}
-        if found.rows != self.rows or kinds != self.saved.kinds:
+        kinds = {field.name: kind_of_arrow(field.type) for field in columns.schema}
+        if columns.rows != self.rows or kinds != self.saved.kinds:
             raise MissingRelationError(
                 name, f"{files[0]} is read otherwise than when the tree was saved"
             )
-        return found
+        return columns
 
     @property
     def is_copied(self) -> bool:
@@ -86,17 +86,20 @@ class LazyColumns:
 
     @property
     def nbytes(self) -> int:
+        """Bytes in memory: none before the files are opened."""
         return self.opened.nbytes if "opened" in self.__dict__ else 0
 
     def column(self, label: str) -> pa.ChunkedArray:
+        """One column, read from its files."""
         try:
-            found = self.opened.column(label)
+            column = self.opened.column(label)
         except EngineError:
             self.saved.source.check(self.name)  # perhaps it was vacuumed away meanwhile
             raise
-        return original(found, self.schema.field(label).type)
+        return original(column, self.schema.field(label).type)
 
     def table(self) -> pa.Table:
+        """All columns."""
         return pa.table({label: self.column(label) for label in self.schema.names})
 
 
@@ -120,13 +123,11 @@ class LazyMessage(EncodedMessage):
     @cached_property
     def _read(self) -> tuple[dict[str, Codes], dict[str, Value]]:
         codes, values = {}, {}
-        with self.book.lock:
-            table = self.saved.read()
-            for column, data in zip(self.saved.columns, table.columns, strict=True):
-                if column.annotation:
-                    values[column.name] = _value(data, column)
-                else:
-                    codes[column.name] = self.book.dictionary(column.name).encode(data)
+        for column, data in zip(self.saved.columns, self.saved.read().columns, strict=True):
+            if column.annotation:
+                values[column.name] = _value(data, column)
+            else:
+                codes[column.name] = self.book.dictionary(column.name).encode(data)
         return codes, values
 
     def _encode(self, attribute: str, column: str) -> Codes:
@@ -134,21 +135,25 @@ class LazyMessage(EncodedMessage):
 
     @property
     def annotations(self) -> Mapping[str, Value]:
+        """Its physical columns of annotations, read from the file."""
         return self._read[1]
 
     @property
     def nbytes(self) -> int:
+        """Bytes in memory, or those it will have when it is read."""
         read = super().nbytes if "_read" in self.__dict__ else 0
         return max(read, self.saved.nbytes)
 
     @property
     def exact(self) -> bool:
+        """Whether no annotation was rounded."""
         return self.saved.exact
 
 
 def restore(
     book: Codebook, saved: SavedMessage | SavedRelation, threads: int
 ) -> EncodedMessage | EncodedRelation:
+    """A saved table, of which nothing is read yet."""
     if isinstance(saved, SavedRelation):
         return EncodedRelation(book, LazyColumns(saved, threads))
     if not saved.columns:
