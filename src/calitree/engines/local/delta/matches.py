@@ -17,7 +17,7 @@ from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.numbering import number_rows
 from calitree.engines.local.tables.encoded import Key, Names
 from calitree.engines.local.tables.legs import Leg
-from calitree.engines.local.tables.selection import ConcatenatedColumns, Selection, take_rows
+from calitree.engines.local.tables.selection import ConcatenatedColumns, SelectedRelation, take_rows
 from calitree.engines.local.tables.tables import ArrowColumns, EncodedRelation
 from calitree.errors import EngineError
 from calitree.grouping import canonical_array
@@ -40,12 +40,12 @@ def select(table: EncodedRelation, names: Names, where: Expression) -> EncodedRe
     """The rows for which a condition is true."""
     mask = Leg(table, names).passing([where])
     assert mask is not None
-    return Selection(table, np.flatnonzero(mask))
+    return SelectedRelation(table, np.flatnonzero(mask))
 
 
 def matching(table: EncodedRelation, rows: pa.Table) -> EncodedRelation:
     """The rows that equal some row of `rows` on its columns."""
-    return Selection(table, equal_rows(table, rows))
+    return SelectedRelation(table, equal_rows(table, rows))
 
 
 def settle(plus: Sequence[EncodedRelation], minus: Sequence[EncodedRelation]) -> EncodedRelation:
@@ -58,13 +58,13 @@ def settle(plus: Sequence[EncodedRelation], minus: Sequence[EncodedRelation]) ->
     late = []
     for table in gone:
         at = next((i for i, p in enumerate(tables) if p is getattr(table, "base", None)), None)
-        if at is None or not isinstance(table, Selection):
+        if at is None or not isinstance(table, SelectedRelation):
             late.append(table)
             continue
         mask = kept.setdefault(at, np.ones(tables[at].rows, bool))
         again = np.flatnonzero(~mask[table.positions])
         if len(again):
-            late.append(Selection(table, again))
+            late.append(SelectedRelation(table, again))
         mask[table.positions] = False
     if late:
         _remove(

@@ -19,24 +19,25 @@ from calitree.engines.local.encoding.lookup import Lookup
 from calitree.engines.local.encoding.numbering import Piece, is_small, number, number_any, pieces
 from calitree.engines.local.vm import parallel
 from calitree.errors import EngineError
-from calitree.grouping import canonical_array
+from calitree.grouping import canonical_array, contiguous
 
 Array = np.ndarray[Any, Any]
 Codes = np.ndarray[Any, np.dtype[np.int32]]
 Lock = AbstractContextManager[Any]
 
 INT64 = pa.int64().id
-WHOLE = frozenset((INT64, pa.int32().id))
+KEY_INTEGERS = frozenset((INT64, pa.int32().id))
 """The usual types of keys."""
 DATE = pa.date32()
-PLAIN: dict[int, np.dtype[Any]] = {
+NUMPY_TYPES: dict[int, np.dtype[Any]] = {
     INT64: np.dtype(np.int64),
     pa.int32().id: np.dtype(np.int32),
     DATE.id: np.dtype(np.int32),
 }
-"""How integers of these types lie in memory."""
-FEW, QUICK = 1_000, 100_000
-"""So few keys are looked up one by one in so many, which are quickly sorted, from the first time on."""
+"""How values of these types lie in memory."""
+
+MAX_KEYS_FOUND_AT_ONCE, MAX_KEYS_SORTED_AT_ONCE = 1_000, 100_000
+"""So few keys are looked up in so many, which are quickly sorted, from the first call on."""
 
 
 def common(a: pa.DataType, b: pa.DataType) -> pa.DataType:
@@ -101,57 +102,49 @@ class Dictionary:
             return self._find(column)
 
     def _find(self, column: pa.Array | pa.ChunkedArray) -> Codes | None:
-        if isinstance(column, pa.ChunkedArray) and column.num_chunks == 1:
-            column = column.chunk(0)
-        known = self.values
-        whole = column.type.id in WHOLE and known.type.id == INT64
-        whole |= column.type == known.type == DATE
-        few = len(column) <= FEW and len(known) <= QUICK
+        values, known = contiguous(column), self.values
+        comparable = values.type.id in KEY_INTEGERS and known.type.id == INT64
+        comparable |= values.type == known.type == DATE
+        quick = len(values) <= MAX_KEYS_FOUND_AT_ONCE and len(known) <= MAX_KEYS_SORTED_AT_ONCE
         if (
-            whole
-            and isinstance(column, pa.Array)
-            and not column.null_count
-            and (few or self._lookup.is_for(len(column), len(known)))
+            comparable
+            and not values.null_count
+            and (quick or self._lookup.is_for(len(values), len(known)))
         ):
-            # The keys of an update, nearly always.
-            keys = keys_of(column)
-            found = self._lookup.find(keys, lambda start: keys_of(known[start:]), len(known))
-            found[found == 0] = -1
-            return found
-        values = canonical_array(column)
-        if values.type != self.values.type:
-            try:
-                values = values.cast(self.values.type)
-            except pa.ArrowException:
-                return None
-        if self._lookup.is_for(len(values), len(self.values)):
-            found = self._look_up(values)
+            codes = self._look_up(values)  # the keys of an update, nearly always
         else:
-            found = self._search(values)
-        found[found == 0] = -1
+            values = canonical_array(values)
+            if values.type != known.type:
+                try:
+                    values = values.cast(known.type)
+                except pa.ArrowException:
+                    return None
+            is_for = self._lookup.is_for(len(values), len(known))
+            codes = self._look_up(values) if is_for else self._search(values)
+        codes[codes == 0] = -1
         if values.null_count:
-            found[values.is_null().to_numpy(zero_copy_only=False)] = 0
-        return found
+            codes[values.is_null().to_numpy(zero_copy_only=False)] = 0
+        return codes
 
     def _search(self, values: pa.Array) -> Codes:
         """The code of every value, 0 if it is not here."""
         known = pc.index_in(values, value_set=self.values).fill_null(-1)
-        found: Codes = known.to_numpy(zero_copy_only=False) + np.int32(1)
-        return found
+        codes: Codes = known.to_numpy(zero_copy_only=False) + np.int32(1)
+        return codes
 
     def _look_up(self, values: pa.Array) -> Codes:
-        """The same, by a look-up. Different texts may have the same key, though they hardly ever do."""
-        found = self._lookup.find(
+        """The same by sorted keys. Different texts may have the same key, though they hardly ever do."""
+        codes = self._lookup.find(
             keys_of(values), lambda start: keys_of(self.values[start:]), len(self.values)
         )
         if not is_number(values.type):
-            there = np.flatnonzero(found)
-            same = pc.equal(
-                self.values.take(pa.array(found[there] - 1)), values.take(pa.array(there))
+            hits = np.flatnonzero(codes)
+            equal = pc.equal(
+                self.values.take(pa.array(codes[hits] - 1)), values.take(pa.array(hits))
             )
-            if not pc.all(same, min_count=0).as_py():
+            if not pc.all(equal, min_count=0).as_py():
                 return self._search(values)
-        return found
+        return codes
 
     def _encode_few(self, values: pa.Array) -> Codes:
         codes = self._look_up(values)
@@ -211,13 +204,12 @@ class Dictionary:
             ) from None
         known = pc.index_in(local, value_set=self.values)
         if known.null_count:
-            # Casting (3 and 3.0) may have made two local values equal: keep each once.
+            # Casting (3 and 3.0) may have made two local values equal: keep one of them.
             added = local.filter(pc.is_null(known)).unique()
             self.values = pa.concat_arrays([self.values, added])
             known = pc.index_in(local, value_set=self.values)
         codes = known.to_numpy(zero_copy_only=False).astype(np.int32) + np.int32(1)
-        found: Codes = np.append(codes, np.int32(0))
-        return found
+        return np.append(codes, np.int32(0))
 
     def decode(self, codes: Codes) -> pa.Array:
         """The values of these codes."""
@@ -227,7 +219,7 @@ class Dictionary:
 
     @property
     def domain(self) -> pa.Array:
-        """The value of each code, from NULL's on: what a predicate is evaluated on."""
+        """The value of each code, NULL's first: what a predicate is evaluated on."""
         return pa.concat_arrays([pa.nulls(1, self.values.type), self.values])
 
 
@@ -241,19 +233,19 @@ def integers(dtype: pa.DataType) -> pa.DataType | None:
 
 
 def is_number(dtype: pa.DataType) -> bool:
-    """Whether 64 bits tell a value of this type: a number, a date, a time."""
+    """Whether values of this type are 64 bits or fewer: a number, a date, a time."""
     if pa.types.is_integer(dtype) or pa.types.is_float64(dtype):
         return True
     return bool(pa.types.is_temporal(dtype) and dtype.bit_width <= 64)
 
 
 def keys_of(values: pa.Array) -> Array:
-    """A number for each value, the same for equal ones; anything where it is NULL."""
-    plain_type = PLAIN.get(values.type.id)
-    if plain_type is not None and len(values):
-        offset = values.offset * plain_type.itemsize
-        raw: Array = np.frombuffer(values.buffers()[1], plain_type, len(values), offset)
-        return raw if plain_type.itemsize == 8 else raw.astype(np.int64)
+    """A number for each value, the same for equal ones; any number where it is NULL."""
+    dtype = NUMPY_TYPES.get(values.type.id)
+    if dtype is not None and len(values):
+        offset = values.offset * dtype.itemsize
+        raw: Array = np.frombuffer(values.buffers()[1], dtype, len(values), offset)
+        return raw if dtype.itemsize == 8 else raw.astype(np.int64)
     if pa.types.is_float64(values.type):
         bits: Array = values.to_numpy(zero_copy_only=False).view(np.int64)
         return bits
@@ -263,7 +255,7 @@ def keys_of(values: pa.Array) -> Array:
 
 
 def _raw(values: pa.Array) -> Array:
-    """The integers that an array is made of, unchecked where it is NULL; no copy if it can be."""
+    """The integers in an array's buffer, of any value where it is NULL; copied only if converted."""
     dtype = values.type
     if not pa.types.is_integer(dtype):
         values = values.view(pa.int32() if dtype.bit_width == 32 else pa.int64())
@@ -289,11 +281,10 @@ def _pieces(chunk: pa.Array, out: Codes, threads: int) -> list[Piece]:
 
 def _limits(column: pa.Array | pa.ChunkedArray, known: Array) -> tuple[int, int]:
     """The least and the greatest of all integers here and known."""
-    found = pc.min_max(column)
-    scalars = [found[end] for end in ("min", "max") if found[end].is_valid]
     ends = [
-        int(each.cast(pa.int64()).as_py() if pa.types.is_integer(each.type) else each.value)
-        for each in scalars
+        int(end.cast(pa.int64()).as_py() if pa.types.is_integer(end.type) else end.value)
+        for end in pc.min_max(column).values()
+        if end.is_valid
     ]
     if len(known):
         ends += [int(known.min()), int(known.max())]

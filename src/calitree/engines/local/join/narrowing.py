@@ -14,7 +14,7 @@ import numpy as np
 
 from calitree.engines.local.scan.reduction import Job
 from calitree.engines.local.tables.legs import Leg, shared
-from calitree.engines.local.tables.selection import Selection
+from calitree.engines.local.tables.selection import SelectedRelation
 from calitree.engines.local.tables.tables import EncodedMessage, EncodedRelation
 
 Array = np.ndarray[Any, Any]
@@ -78,5 +78,5 @@ def _few_of(leg: Leg, by: Leg, few: int) -> Leg | None:
     rows = table.rows_of(key, ids[ids > 0])
     if len(rows) * few > table.rows:
         return None
-    met = Selection(table, rows) if isinstance(table, EncodedRelation) else table.take(rows)
+    met = SelectedRelation(table, rows) if isinstance(table, EncodedRelation) else table.take(rows)
     return Leg(met, leg.names)

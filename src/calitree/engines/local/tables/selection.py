@@ -95,13 +95,15 @@ def take_rows(column: pa.ChunkedArray, rows: Array) -> pa.ChunkedArray:
     return pa.chunked_array(taken, column.type)
 
 
-class Selection(EncodedRelation):
+class SelectedRelation(EncodedRelation):
     """Rows of another relation, by a selection vector; what that has derived serves these too."""
 
     def __init__(self, of: EncodedRelation, positions: Array) -> None:
         EncodedTable.__init__(self, of.book, len(positions))
-        self.base: EncodedRelation = of.base if isinstance(of, Selection) else of
-        self.positions: Array = of.positions[positions] if isinstance(of, Selection) else positions
+        self.base: EncodedRelation = of.base if isinstance(of, SelectedRelation) else of
+        self.positions: Array = (
+            of.positions[positions] if isinstance(of, SelectedRelation) else positions
+        )
         self.kinds = of.kinds
         self._values = {}
         self._lifts = {}

@@ -37,7 +37,7 @@ def inlined(function: Function) -> Function:
 
 
 class _Notice(event.Listener):
-    """Says why the first question of all takes seconds."""
+    """Says why the first question on a machine takes seconds."""
 
     given = False
 

@@ -49,7 +49,7 @@ class Operands(NamedTuple):
     """A number, or the address of a column, of a look-up table or of an accumulator."""
 
 
-class Block(NamedTuple):
+class RowBlock(NamedTuple):
     """The rows that an instruction works on."""
 
     first: int
@@ -58,7 +58,7 @@ class Block(NamedTuple):
     """The address of their row numbers, 4 bytes each; 0 if they follow one another from `first`."""
 
 
-Kernel = Callable[[Operands, Block], int]
+Kernel = Callable[[Operands, RowBlock], int]
 """Executes an instruction on a block of rows; returns the address of the register it has written."""
 
 
@@ -92,7 +92,7 @@ def _load(view: View, width: int) -> Kernel:
     """A column; where all rows are visited, the register is the column itself."""
 
     @helper
-    def execute(x: Operands, block: Block) -> int:  # pragma: no cover (compiled)
+    def execute(x: Operands, block: RowBlock) -> int:  # pragma: no cover (compiled)
         if not block.rows:
             return x.constant + width * block.first
         out, column, rows = view(x.out), view(x.constant), _u4(block.rows)
@@ -104,7 +104,7 @@ def _load(view: View, width: int) -> Kernel:
 
 
 @helper
-def _load_1(x: Operands, block: Block) -> int:  # pragma: no cover (compiled)
+def _load_1(x: Operands, block: RowBlock) -> int:  # pragma: no cover (compiled)
     out, column, rows = _i8(x.out), _i1(x.constant), _u4(block.rows)
     for j in range(block.length):
         out[j] = column[rows[j] if block.rows else np.uint32(block.first + j)]
@@ -113,7 +113,7 @@ def _load_1(x: Operands, block: Block) -> int:  # pragma: no cover (compiled)
 
 def _fill(view: View) -> Kernel:
     @helper
-    def execute(x: Operands, block: Block) -> int:  # pragma: no cover (compiled)
+    def execute(x: Operands, block: RowBlock) -> int:  # pragma: no cover (compiled)
         out = view(x.out)
         for j in range(block.length):
             out[j] = x.constant
@@ -123,7 +123,7 @@ def _fill(view: View) -> Kernel:
 
 
 @helper
-def _combine(x: Operands, block: Block) -> int:  # pragma: no cover (compiled)
+def _combine(x: Operands, block: RowBlock) -> int:  # pragma: no cover (compiled)
     out, left, right = _u4(x.out), _u4(x.left), _u4(x.right)
     size = np.uint32(x.constant)
     for j in range(block.length):
@@ -133,7 +133,7 @@ def _combine(x: Operands, block: Block) -> int:  # pragma: no cover (compiled)
 
 def _gather(source: View, target: View) -> Kernel:
     @helper
-    def execute(x: Operands, block: Block) -> int:  # pragma: no cover (compiled)
+    def execute(x: Operands, block: RowBlock) -> int:  # pragma: no cover (compiled)
         out, values, index = target(x.out), source(x.constant), _u4(x.left)
         for j in range(block.length):
             out[j] = values[index[j]]
@@ -144,7 +144,7 @@ def _gather(source: View, target: View) -> Kernel:
 
 def _gather_multiply(source: View) -> Kernel:
     @helper
-    def execute(x: Operands, block: Block) -> int:  # pragma: no cover (compiled)
+    def execute(x: Operands, block: RowBlock) -> int:  # pragma: no cover (compiled)
         out, values, index, right = _i8(x.out), source(x.constant), _u4(x.left), _i8(x.right)
         for j in range(block.length):
             out[j] = right[j] * values[index[j]]
@@ -154,7 +154,7 @@ def _gather_multiply(source: View) -> Kernel:
 
 
 @helper
-def _to_float(x: Operands, block: Block) -> int:  # pragma: no cover (compiled)
+def _to_float(x: Operands, block: RowBlock) -> int:  # pragma: no cover (compiled)
     out, left, unit = _f8(x.out), _i8(x.left), _f8(x.constant)[0]
     if unit == 1.0:
         for j in range(block.length):
@@ -167,7 +167,7 @@ def _to_float(x: Operands, block: Block) -> int:  # pragma: no cover (compiled)
 
 def _binary(operation: Callable[[Any, Any], Any], left_type: View, type_: View) -> Kernel:
     @helper
-    def execute(x: Operands, block: Block) -> int:  # pragma: no cover (compiled)
+    def execute(x: Operands, block: RowBlock) -> int:  # pragma: no cover (compiled)
         out, left, right = type_(x.out), left_type(x.left), type_(x.right)
         for j in range(block.length):
             out[j] = operation(left[j], right[j])
@@ -177,7 +177,7 @@ def _binary(operation: Callable[[Any, Any], Any], left_type: View, type_: View) 
 
 
 @helper
-def _multiply_checked(x: Operands, block: Block) -> int:  # pragma: no cover (compiled)
+def _multiply_checked(x: Operands, block: RowBlock) -> int:  # pragma: no cover (compiled)
     out, left, right, failed = _i8(x.out), _i8(x.left), _i8(x.right), False
     for j in range(block.length):
         if abs(np.float64(left[j]) * np.float64(right[j])) >= MAX_PRODUCT:
@@ -189,7 +189,7 @@ def _multiply_checked(x: Operands, block: Block) -> int:  # pragma: no cover (co
 
 
 @helper
-def _sum_int(x: Operands, block: Block) -> int:  # pragma: no cover (compiled)
+def _sum_int(x: Operands, block: RowBlock) -> int:  # pragma: no cover (compiled)
     total, values = np.int64(0), _i8(x.left)
     for j in range(block.length):
         total += values[j]
@@ -198,7 +198,7 @@ def _sum_int(x: Operands, block: Block) -> int:  # pragma: no cover (compiled)
 
 
 @helper
-def _sum_float(x: Operands, block: Block) -> int:  # pragma: no cover (compiled)
+def _sum_float(x: Operands, block: RowBlock) -> int:  # pragma: no cover (compiled)
     """Four sums at a time: one alone would wait for each addition."""
     a = b = c = d = 0.0
     values, last = _f8(x.left), block.length - block.length % 4
@@ -215,7 +215,7 @@ def _sum_float(x: Operands, block: Block) -> int:  # pragma: no cover (compiled)
 
 def _scatter(part: Callable[[Any], Any], view: View) -> Kernel:
     @helper
-    def execute(x: Operands, block: Block) -> int:  # pragma: no cover (compiled)
+    def execute(x: Operands, block: RowBlock) -> int:  # pragma: no cover (compiled)
         sums, values, groups = view(x.constant), view(x.left), _u4(x.right)
         for j in range(block.length):
             sums[groups[j]] += part(values[j])
@@ -226,7 +226,7 @@ def _scatter(part: Callable[[Any], Any], view: View) -> Kernel:
 
 def _scatter_best(is_better: Callable[[Any, Any], Any], view: View) -> Kernel:
     @helper
-    def execute(x: Operands, block: Block) -> int:  # pragma: no cover (compiled)
+    def execute(x: Operands, block: RowBlock) -> int:  # pragma: no cover (compiled)
         best, values, groups, mask = view(x.constant), view(x.left), _u4(x.right), _i8(x.mask)
         for j in range(block.length):
             if mask[j] and is_better(values[j], best[groups[j]]):
@@ -237,7 +237,7 @@ def _scatter_best(is_better: Callable[[Any, Any], Any], view: View) -> Kernel:
 
 
 @helper
-def _scatter_any(x: Operands, block: Block) -> int:  # pragma: no cover (compiled)
+def _scatter_any(x: Operands, block: RowBlock) -> int:  # pragma: no cover (compiled)
     seen, values, groups = _i8(x.constant), _i8(x.left), _u4(x.right)
     for j in range(block.length):
         if values[j]:
@@ -266,9 +266,9 @@ class Opcode(IntEnum):
     kernel: Kernel
 
     def __new__(cls, meaning: str, kernel: Kernel) -> Opcode:
+        """The next opcode."""
         opcode = int.__new__(cls, len(cls.__members__))
-        opcode._value_ = int(opcode)
-        opcode.meaning, opcode.kernel = meaning, kernel
+        opcode._value_, opcode.meaning, opcode.kernel = int(opcode), meaning, kernel
         return opcode
 
     # Index registers
@@ -321,7 +321,7 @@ def _dispatch(opcodes: Sequence[Opcode]) -> Kernel:
     lower, upper, middle = _dispatch(opcodes[:half]), _dispatch(opcodes[half:]), int(opcodes[half])
 
     @inlined
-    def execute(x: Operands, block: Block) -> int:  # pragma: no cover (compiled)
+    def execute(x: Operands, block: RowBlock) -> int:  # pragma: no cover (compiled)
         return lower(x, block) if x.opcode < middle else upper(x, block)
 
     return execute
@@ -343,7 +343,7 @@ def run(
         at[r] = registers[r].ctypes.data
     for first in range(start, stop, LANES):
         chosen: Any = np.int64(rows[first:].ctypes.data) if len(rows) else 0
-        block = Block(first, min(LANES, stop - first), chosen)
+        block = RowBlock(first, min(LANES, stop - first), chosen)
         for i in range(len(code)):
             opcode, out, left, right, mask, constant = code[i]
             x = Operands(opcode, at[out], at[left], at[right], mask=at[mask], constant=constant)

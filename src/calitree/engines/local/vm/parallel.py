@@ -1,4 +1,4 @@
-"""Ranges of rows, spread over threads. The work must leave Python's lock alone to gain by it."""
+"""Ranges of rows, distributed over threads. Only work that releases Python's lock gains by it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TypeVar
 
 MIN_ROWS_PER_THREAD = 1 << 16
-"""Rows below which a thread more costs more than it does."""
+"""With fewer rows another thread costs more than it gains."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -25,6 +25,7 @@ def available() -> int:
 
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
+    # Two threads may create one each: then one of them serves once.
     return ThreadPoolExecutor(threads, thread_name_prefix="calitree")
 
 
@@ -41,7 +42,7 @@ def ranges(length: int, threads: int) -> list[tuple[int, int]]:
 
 
 def map(work: Callable[[Item], Result], items: Sequence[Item], threads: int) -> list[Result]:
-    """`work` on every item, on several threads; one of them is the caller's."""
+    """The results of `work` on every item, on several threads of which the caller's is one."""
     if len(items) <= 1 or threads <= 1:
         return [work(item) for item in items]
     others = [_pool(threads).submit(work, item) for item in items[1:]]
