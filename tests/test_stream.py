@@ -181,7 +181,7 @@ WRITER = """
 import os, signal, sys
 from pathlib import Path
 import calitree as ct
-import calitree.engines.local.tables.later, calitree.stream
+import calitree.engines.local.tables.lazy, calitree.stream
 
 tree, incoming = sys.argv[1:]
 ct.open(tree, engine="local").query()  # so that its loops are compiled

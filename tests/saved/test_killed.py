@@ -17,7 +17,7 @@ UPDATE_KILLS = examples(25)
 WRITER = """
 import json, os, signal, sys, time
 import calitree as ct
-import calitree.engines.local.tables.later  # so that every child finds it imported
+import calitree.engines.local.tables.lazy  # so that every child finds it imported
 
 def calibrated(state):
     graph = ct.JoinGraph("local")
@@ -109,7 +109,7 @@ def test_a_killed_writer_leaves_the_last_tree_whole(tmp_path: Path) -> None:
 UPDATER = """
 import json, os, signal, sys, time
 import calitree as ct
-import calitree.engines.local.tables.later, calitree.saved.writer, calitree.dml
+import calitree.engines.local.tables.lazy, calitree.saved.writer, calitree.dml
 
 directory = sys.argv[1]
 
