@@ -29,7 +29,7 @@ from calitree.progress import Progress
 from calitree.query.binder import MeasureLike, Measures, Question
 from calitree.results.diff import Difference
 from calitree.results.result import Result
-from calitree.saved.manifest import Saves
+from calitree.saved.location import Saves
 from calitree.saved.rebase import reload
 from calitree.saved.writer import COPY_BELOW, save
 from calitree.stream import Intake, Stream, stream

@@ -16,7 +16,7 @@ from calitree.calibration.planning.plan import Plan
 from calitree.engines.hybrid import HybridEngine
 from calitree.engines.spark import SparkEngine
 from calitree.errors import ConflictError, UpdateError
-from calitree.saved import relation_writer as saving_relations
+from calitree.saved import relation_writer
 from calitree.saved.directory import Directory
 from calitree.saved.manifest import read
 from calitree.storage.table_format import SavedRelation
@@ -151,7 +151,7 @@ def test_kept_messages_of_older_versions_are_not_saved(tmp_path: Path) -> None:
 
 
 def test_many_changes_are_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(saving_relations, "CHANGES", 4)
+    monkeypatch.setattr(relation_writer, "MAX_CHANGES", 4)
     large = pa.Table.from_pylist(SALES * 10)
     live = graph(sales=large).calibrate()
     live.save(tmp_path)
@@ -311,13 +311,13 @@ def test_format_1_is_read(tmp_path: Path) -> None:
     live.save(tmp_path)
     manifest = tmp_path / "manifests" / "000000000001.json"
     content = json.loads(manifest.read_text())
-    for name in ("format", "checksum", "lineage", "streams", "bound"):
+    for name in ("format", "checksum", "lineage", "streams", "read_files", "bound"):
         del content[name]
     for each in content["relations"]:
         del each["changes"]
-    from calitree.saved.manifest import _checksum
+    from calitree.saved.manifest import checksum
 
-    content = {"format": 1, "checksum": _checksum(content), **content}
+    content = {"format": 1, "checksum": checksum(content), **content}
     manifest.write_text(json.dumps(content))
     first, second = (ct.open(tmp_path, engine="local") for _ in range(2))
     same(first, live)

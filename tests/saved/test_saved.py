@@ -547,10 +547,10 @@ def test_formats_and_damage(tmp_path: Path) -> None:
     live.save(tmp_path)
     manifest = tmp_path / "manifests" / "000000000002.json"
     whole = manifest.read_text()
-    newer = whole.replace('"format": 3', '"format": 4')
+    newer = whole.replace('"format": 4', '"format": 5')
     assert newer != whole
     manifest.write_text(newer)
-    with pytest.raises(ct.SavedError, match="has format 4, and this calitree reads formats 1 to 3"):
+    with pytest.raises(ct.SavedError, match="has format 5, and this calitree reads formats 1 to 4"):
         ct.open(tmp_path, engine="local")
     for damaged in (whole[:100], "", "[]", whole.replace('"n": "count(*)"', '"n": "count(1)"')):
         assert damaged != whole
