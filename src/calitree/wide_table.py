@@ -19,7 +19,7 @@ from calitree.calibration.planning.plan import Plan
 from calitree.calibration.snapshot import Snapshot
 from calitree.calibration.state import Mode, TreeState
 from calitree.dml import suppose, update
-from calitree.dml.rows import Columns
+from calitree.dml.target import Columns
 from calitree.engines.api.protocol import Engine
 from calitree.jointree.augment import augmented, joinable, keyed
 from calitree.jointree.hypertree import Hypertree
@@ -177,7 +177,7 @@ class WideTable:
         >>> wide.query(["city"]).rows()
         [{'city': 'Quito', 'revenue': 10}, {'city': 'Cuenca', 'revenue': 12}]
         """
-        return update(self.branch, relation, insert, delete, upsert, key)
+        return update(self.branch, relation, insert=insert, delete=delete, upsert=upsert, key=key)
 
     def at(self, version: int) -> WideTable:
         """The tree as it was at a version; it stays so whatever is updated."""
@@ -253,7 +253,7 @@ class WideTable:
         >>> wide.what_if(update={"items": ({"price": "price * 1.1"}, "family = 'DAIRY'")})
         ...                                                                 # doctest: +SKIP
         """
-        return WideTable(suppose(self.branch, delete, update, insert))
+        return WideTable(suppose(self.branch, delete=delete, update=update, insert=insert))
 
     def commit(self) -> int:
         """Make a what-if true: the number of the new version of what it was made of."""

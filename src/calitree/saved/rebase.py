@@ -161,8 +161,8 @@ def stale(
     tree: Hypertree, message: MessageKey | Shelved, versions: Mapping[str, int]
 ) -> dict[str, int]:
     """The relations that have changed since a message was computed, with the versions that it has."""
-    bags = tree.subtree(*message.edge)
     absent = message.excluded | (tree.added - message.added)
+    bags = tree.subtree(*message.edge)
     return {
         name: message.versions.get(name, 0)
         for name, version in versions.items()

@@ -62,11 +62,6 @@ def _encoded_measure(name: str, given: MeasureLike) -> Any:
     )
 
 
-def encoded_streams(state: TreeState) -> Json:
-    """The batches of streams that are in the tree."""
-    return {"streams": dict(state.streams), "read_files": dict(state.read_files)}
-
-
 def merge_streams(state: TreeState, tree: Json) -> None:
     """Remember also the batches that are in another tree."""
     for stream, batch in tree.get("streams", {}).items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from os import PathLike
@@ -19,7 +19,7 @@ from calitree.saved.location import Saves, Version
 from calitree.saved.manifest import Json, Manifest, commit, file_of, newest, numbers, read
 from calitree.saved.rebase import stale, take_over
 from calitree.saved.relation_writer import RelationWriter
-from calitree.saved.tree_codec import encoded_streams, encoded_tree
+from calitree.saved.tree_codec import encoded_tree
 from calitree.storage.filesystem import shown
 from calitree.storage.table_format import SavedMessage
 from calitree.version import __version__
@@ -82,7 +82,8 @@ class Content(NamedTuple):
                 (message, not may_go) for message, may_go in store.messages
             ]
             messages += [(shelved, shelved.pinned) for shelved in store.shelved]
-            return cls(branch.head, encoded_streams(state), messages)
+            streams = {"streams": dict(state.streams), "read_files": dict(state.read_files)}
+            return cls(branch.head, streams, messages)
 
     def candidates(self) -> list[Candidate]:
         """The messages, compared with the versions of the relations."""
@@ -101,6 +102,7 @@ class Saving:
         self.engine, self.copy_below = branch.state.engine, copy_below
         self.location = saves.location(directory.path)
         self.newest_before = newest(directory)
+        directory.make(MESSAGES, RELATIONS)
         self.files = DataFiles(directory)
 
     @contextmanager
@@ -124,7 +126,6 @@ class Saving:
 
     def commit(self) -> int:
         """Write what is new, on top of what others have saved meanwhile, and name it all."""
-        self.directory.make(MESSAGES, RELATIONS)
         while True:
             number = take_over(self.branch, self.saves, self.directory) + 1
             self.files.list()
@@ -150,24 +151,25 @@ class Saving:
         return False
 
     def _manifest(self, content: Content) -> Manifest:
+        candidates, relations = content.candidates(), content.snapshot.schema.relations
+        pinned = [candidate for candidate in candidates if candidate.pinned]
         known = self.location.manifest
         lineage, ids = (uuid4().hex, ()) if known is None else (known.lineage, known.ids)
         tree = encoded_tree(content.snapshot) | content.streams
         tree |= {"lineage": lineage, "ids": [*ids[1 - MAX_IDS :], uuid4().hex]}
-        candidates, relations = content.candidates(), content.snapshot.schema.relations
         writer = RelationWriter(
             self.engine,
             self.files,
             self.location,
             copy_below=self.copy_below,
-            needed=_needed(candidates, relations),
+            needed={
+                name: {one.stale[name] for one in pinned if name in one.stale} for name in relations
+            },
         )
         saved = tuple(writer.write(relation) for relation in relations.values())
         versions = {relation.name: relation.versions for relation in saved}
-        messages = [self._message(each) for each in candidates if each.is_useful(versions)]
-        return Manifest(
-            saved, tuple(entry for entry in messages if entry is not None), tree, __version__
-        )
+        messages = [self._message(one) for one in candidates if one.is_useful(versions)]
+        return Manifest(saved, tuple(filter(None, messages)), tree, __version__)
 
     def _message(self, candidate: Candidate) -> Shelved | None:
         """A message in a file of the directory; None if its file was vacuumed away."""
@@ -208,13 +210,3 @@ class Saving:
 
     def _has(self, table: SavedMessage) -> bool:
         return not table.columns or self.files.has(table.path)
-
-
-def _needed(candidates: Iterable[Candidate], relations: Iterable[str]) -> dict[str, set[int]]:
-    """For each relation, the versions that pinned messages still have."""
-    needed: dict[str, set[int]] = {name: set() for name in relations}
-    for candidate in candidates:
-        if candidate.pinned:
-            for name, version in candidate.stale.items():
-                needed[name].add(version)
-    return needed

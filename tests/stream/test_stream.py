@@ -20,7 +20,8 @@ import calitree as ct
 from calitree.engines.hybrid import HybridEngine
 from calitree.errors import UpdateError
 from calitree.saved.manifest import checksum
-from calitree.stream import FileBatch, Intake
+from calitree.stream.files import FileBatch
+from calitree.stream.intake import Intake
 
 KILLS = 30
 SOON = 60.0
