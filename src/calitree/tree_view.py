@@ -180,7 +180,10 @@ class TreeView:
         """Plan a query without running it.
 
         Args:
-            group_by, where, measures, relations: As for `query`.
+            group_by: As for `query`.
+            where: As for `query`.
+            measures: As for `query`.
+            relations: As for `query`.
 
         Returns:
             Which messages `query` would reuse, refresh and compute; `print` shows it.

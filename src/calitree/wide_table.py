@@ -39,7 +39,7 @@ class WideTable(TreeView):
         >>> graph.add_relation("stores", {"id": [1, 2], "city": ["Quito", "Cuenca"]})
         >>> graph.add_join("sales", "stores", on={"store": "id"})
         >>> wide = graph.calibrate({"revenue": "sum(price)"})
-        >>> wide.query(group_by=["city"]).rows()
+        >>> wide.query(["city"]).rows()
         [{'city': 'Quito', 'revenue': 30}, {'city': 'Cuenca', 'revenue': 5}]
     """
 
@@ -114,6 +114,7 @@ class WideTable(TreeView):
         group_by: Sequence[str] = (),
         where: str | None = None,
         measures: Measures | None = None,
+        *,
         relations: Sequence[str] | None = None,
     ) -> Difference:
         """Compare the answers to a query at two versions.
@@ -121,7 +122,10 @@ class WideTable(TreeView):
         Args:
             before: The number of a version.
             after: The number of another.
-            group_by, where, measures, relations: As for `query`.
+            group_by: As for `query`.
+            where: As for `query`.
+            measures: As for `query`.
+            relations: As for `query`.
 
         Returns:
             The groups that are not the same.
@@ -153,7 +157,7 @@ class WideTable(TreeView):
             name: The name of the new relation.
 
         Returns:
-            A wide table with the new relation. Bare names that this table knows mean what they do here.
+            A wide table with the new relation. Names that this table knows mean what they do here.
 
         Raises:
             SchemaError: If the table cannot be joined so.
@@ -247,9 +251,8 @@ class WideTable(TreeView):
         Example:
             >>> wide.update("sales", delete="price > 15")
             1
-            >>> _ = wide.refresh()
-            >>> wide.is_calibrated
-            True
+            >>> wide.refresh().computed
+            ()
         """
         if not background:
             return self.branch.refresh(progress)
@@ -269,8 +272,7 @@ class WideTable(TreeView):
     ) -> Stream:
         """Start a stream of rows into a relation; each batch is one version.
 
-        If the tree is saved, it is saved with each batch, and a batch that is delivered again after a
-        restart is recognised.
+        A saved tree is saved with each batch. A batch that is delivered again is recognised.
 
         Args:
             relation: The name of the relation.
@@ -291,8 +293,7 @@ class WideTable(TreeView):
         Example:
             >>> from pathlib import Path
             >>> Path("incoming").mkdir()
-            >>> stream = wide.stream("sales", "incoming", every=0.5)
-            >>> stream.stop()
+            >>> wide.stream("sales", "incoming", every=0.5).stop()
         """
         intake = Intake(self.branch, self.saved, relation, change)
         return stream(intake, source, checkpoint, every)

@@ -167,7 +167,7 @@ def test_an_old_version_takes_no_rows(tmp_path: Path) -> None:
         wide.at(0).stream("sales", tmp_path)
 
 
-def test_a_saved_tree_is_saved_with_each_batch(tmp_path: Path) -> None:
+def test_a_saved_tree_is_saved_with_every_batch(tmp_path: Path) -> None:
     wide, incoming, tree = calibrated(), tmp_path / "incoming", tmp_path / "tree"
     wide.save(tree)
     put(incoming, "a.parquet", store=[1], units=[1_000])
@@ -450,7 +450,7 @@ def test_structured_streaming_goes_on_where_it_was(spark: Any, tmp_path: Path) -
     assert total(ct.open(tree, engine="local")) == (5, 11_111)
 
 
-def test_an_error_in_a_batch_of_spark_is_told(spark: Any, tmp_path: Path) -> None:
+def test_an_error_in_a_batch_of_spark_is_raised(spark: Any, tmp_path: Path) -> None:
     wide, incoming = calibrated(HybridEngine(spark)), tmp_path / "incoming"
     put(incoming, "0.parquet", store=[9], units=[1])
     frame = streaming(spark, incoming).selectExpr("store", "units", "-1 AS op")

@@ -84,21 +84,15 @@ def change_of(
         raise UpdateError(f"{target.name}: say what to insert, delete or upsert.")
     if key is not None and upsert is None:
         raise UpdateError(f"{target.name}: key says which rows to upsert, and there are none.")
-    inserted: list[Rows] = []
-    deleted: list[Rows] = []
-    if delete is not None:
-        change = deletion(target, delete)
-        inserted += change.inserted
-        deleted += change.deleted
+    changes = [] if delete is None else [deletion(target, delete)]
     if upsert is not None:
         # Rows that are deleted are not there any more to be replaced.
-        rest = target if delete is None else _after(target, change)
-        change = replacement(rest, upsert, key)
-        inserted += change.inserted
-        deleted += change.deleted
+        rest = _after(target, changes[0]) if changes else target
+        changes.append(replacement(rest, upsert, key))
     if insert is not None:
-        inserted.append(target.read(insert))
-    return Change(tuple(filter(count, inserted)), tuple(filter(count, deleted)))
+        changes.append(Change((target.read(insert),)))
+    inserted = tuple(rows for change in changes for rows in change.inserted if count(rows))
+    return Change(inserted, tuple(rows for c in changes for rows in c.deleted if count(rows)))
 
 
 def _after(target: UpdateTarget, change: Change) -> UpdateTarget:
@@ -154,8 +148,8 @@ def _check_present(target: UpdateTarget, rows: pa.Table) -> None:
     present: Counter[tuple[Any, ...]] = Counter()
     for parts, sign in zip(_parts(target.relation.table), (1, -1), strict=True):
         for part in parts:
-            found = target.arrow(target.engine.matching(part, rows))
-            for row, times in _counted(target, found):
+            matching = target.arrow(target.engine.matching(part, rows))
+            for row, times in _counted(target, matching):
                 present[row] += sign * times
     wanted = _counted(target, rows)
     lacking = [(row, times - present[row]) for row, times in wanted if times > present[row]]

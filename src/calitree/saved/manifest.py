@@ -211,10 +211,7 @@ def _relation(directory: Directory, body: Json) -> SavedRelation:
         "source": Source(**{**source, "files": tuple(files)}),
         "changes": tuple(
             SavedChange(
-                change["old"],
-                change["version"],
-                came=_rows(directory, change["came"]),
-                went=_rows(directory, change["went"]),
+                **change | {side: _rows(directory, change[side]) for side in ("came", "went")}
             )
             for change in body.get("changes", ())
         ),

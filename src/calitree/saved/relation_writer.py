@@ -87,8 +87,8 @@ class RelationWriter:
             if known is not None:
                 groups = _split(new[::-1], self.needed[name])
                 rows = sum(change.touched for change in known.changes) + _touched(new)
-                is_large = known.source.place == "copied" and rows * MANY > known.rows
-                if is_large or len(known.changes) + len(groups) > MAX_CHANGES:
+                is_rewritten = known.source.place == "copied" and rows * MANY > known.rows
+                if is_rewritten or len(known.changes) + len(groups) > MAX_CHANGES:
                     break
                 return self._with_changes(known, groups)
             new.append(step)

@@ -50,7 +50,7 @@ def save(
             return saving.commit()
 
 
-class Candidate(NamedTuple):
+class SaveCandidate(NamedTuple):
     """A message that may be saved: one at hand, or one of a saved tree that was not needed yet."""
 
     message: Message | Shelved
@@ -85,11 +85,11 @@ class Content(NamedTuple):
             streams = {"streams": dict(state.streams), "read_files": dict(state.read_files)}
             return cls(branch.head, streams, messages)
 
-    def candidates(self) -> list[Candidate]:
+    def candidates(self) -> list[SaveCandidate]:
         """The messages, compared with the versions of the relations."""
         tree, versions = self.snapshot.state.tree, self.snapshot.versions
         return [
-            Candidate(m, pinned, stale(tree, m.key if isinstance(m, Message) else m, versions))
+            SaveCandidate(m, pinned, stale(tree, m.key if isinstance(m, Message) else m, versions))
             for m, pinned in self.messages
         ]
 
@@ -171,7 +171,7 @@ class Saving:
         messages = [self._message(one) for one in candidates if one.is_useful(versions)]
         return Manifest(saved, tuple(filter(None, messages)), tree, __version__)
 
-    def _message(self, candidate: Candidate) -> Shelved | None:
+    def _message(self, candidate: SaveCandidate) -> Shelved | None:
         """A message in a file of the directory; None if its file was vacuumed away."""
         message, pinned = candidate.message, candidate.pinned
         shelved = message if isinstance(message, Shelved) else message.shelved

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-AT_A_TIME = 16
-"""Requests on their way at the same time: most of their time is waiting."""
+MAX_REQUESTS = 16
+"""Requests at the same time: most of their time is waiting."""
 
 _ARROW = ("abfs", "abfss", "file", "gcs", "gs", "hdfs", "s3", "viewfs")
 _OTHER_NAMES = {"s3a": "s3"}
@@ -50,10 +50,11 @@ class Url(NamedTuple):
 
     @property
     def text(self) -> str:
+        """The URL."""
         return f"{self.scheme}://{self.host}{self.path}{self.query}"
 
     def below(self, name: str) -> str:
-        """The URL of a file, told how it is called below this directory."""
+        """The URL of a file, by its name below this directory."""
         written = quote(name, safe="/=") if self.is_arrow else name
         directory = self.path.rstrip("/") + "/" if self.host or self.path else ""
         return self._replace(path=directory + written).text
@@ -66,10 +67,10 @@ def is_url(path: str) -> bool:
 
 def url_of(text: str) -> Url:
     """The parts of a URL."""
-    found = _URL.fullmatch(text)
-    assert found is not None
-    scheme = found[1].lower()
-    return Url(_OTHER_NAMES.get(scheme, scheme), found[2] or "", found[3], found[4] or "")
+    match = _URL.fullmatch(text)
+    assert match is not None
+    scheme = match[1].lower()
+    return Url(_OTHER_NAMES.get(scheme, scheme), match[2] or "", match[3], match[4] or "")
 
 
 def filesystem_of(path: str) -> tuple[FileSystem, str]:
@@ -124,13 +125,13 @@ def unreachable(path: str, error: Exception) -> EngineError:
 
 
 def reason(error: Exception) -> str:
-    """What a library complains of, in one line."""
+    """The message of an exception, in one line."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return shown(lines[0].rstrip("."))
 
 
 def shown(text: str) -> str:
-    """A path, or what is said of it, for people: the password in a URL is nobody's business."""
+    """A path, or a text that has one, without the password that a URL may have."""
     return re.sub(r"(://[^/@:\s]*):[^/@\s]*@", r"\1:***@", text)
 
 
@@ -151,7 +152,7 @@ def opened(path: str) -> pa.NativeFile | str:
 
 
 def stamp(path: str) -> tuple[Any, ...] | None:
-    """What changes with a file; None if it is gone."""
+    """Its modification time and size, or a checksum: what changes with a file; None if it is gone."""
     if not is_url(path):
         try:
             status = os.stat(path)  # noqa: PTH116 (a Path would only be unwrapped again)
@@ -172,10 +173,10 @@ def stamp(path: str) -> tuple[Any, ...] | None:
     return info.mtime_ns, info.size
 
 
-def for_each(paths: Iterable[str], call: Callable[[str], T]) -> list[T]:
-    """One call for every path; several at a time where answers come from far away."""
+def map_paths(call: Callable[[str], T], paths: Iterable[str]) -> list[T]:
+    """One call for every path; several at a time where they are URLs."""
     paths = list(paths)
     if not any(map(is_url, paths)):
         return [call(path) for path in paths]
-    with ThreadPoolExecutor(AT_A_TIME) as pool:
+    with ThreadPoolExecutor(MAX_REQUESTS) as pool:
         return list(pool.map(call, paths))

@@ -17,7 +17,7 @@ DELETE = (-1, 0, False, "-", "d", "delete")
 
 
 class Stream(ABC):
-    """A running stream into a relation, as `WideTable.stream` starts it.
+    r"""A running stream into a relation, as `WideTable.stream` starts it.
 
     As a context manager it is stopped at the end of the block.
 
@@ -25,7 +25,7 @@ class Stream(ABC):
         >>> from pathlib import Path
         >>> Path("incoming").mkdir()
         >>> with wide.stream("sales", "incoming") as stream:
-        ...     _ = Path("incoming/monday.csv").write_text("store,price\\n2,7\\n")
+        ...     _ = Path("incoming/monday.csv").write_text("store,price\n2,7\n")
         ...     stream.drain()
         >>> wide.query().rows()
         [{'revenue': 42}]

@@ -19,7 +19,7 @@ from calitree.engines.local.encoding.wire import to_wire
 from calitree.engines.local.tables.tables import ArrowColumns, Columns, Message, Relation
 from calitree.errors import EngineError, MissingRelationError, SchemaError
 from calitree.storage.files import is_parquet, read_files
-from calitree.storage.filesystem import for_each
+from calitree.storage.filesystem import map_paths
 from calitree.storage.parquet import ParquetColumns
 from calitree.storage.table_format import (
     Origin,
@@ -157,7 +157,7 @@ def origin(relation: Relation) -> Origin:
         return Origin(columns.schema, columns.decoded_bytes, columns.saved.source)
     if isinstance(columns, ParquetColumns):
         columns.check()
-        files = tuple(for_each(columns.files, file_at))
+        files = tuple(map_paths(file_at, columns.files))
         return Origin(columns.schema, columns.decoded_bytes, Source("files", files))
     return Origin(columns.schema, columns.nbytes)
 
