@@ -14,11 +14,11 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import quote, unquote
 
+from calitree.cache import LRUCache
 from calitree.errors import EngineError
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ MAX_REQUESTS = 16
 _ARROW = ("abfs", "abfss", "file", "gcs", "gs", "hdfs", "s3", "viewfs")
 _OTHER_NAMES = {"s3a": "s3"}
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?://([^/?]*)|(?=/))(.*?)(\?[A-Za-z_]\w*=.*)?", re.S)
+
+_BUCKETS = LRUCache["tuple[FileSystem, str]"](64)
+"""File systems of buckets and hosts: a bucket's region is asked for over the network."""
 
 
 class Url(NamedTuple):
@@ -83,23 +86,15 @@ def filesystem_of(path: str) -> tuple[FileSystem, str]:
     url = url_of(path)
     if not url.is_arrow:
         return _by_fsspec(path, url.scheme)
+    bucket = url._replace(path="/").text
     try:
-        system, root = _root(url._replace(path="/").text)
+        system, root = _BUCKETS.of(bucket, lambda: fs.FileSystem.from_uri(bucket))
     except pa.ArrowNotImplementedError:  # pyarrow was built without it
         return _by_fsspec(path, url.scheme)
     except (pa.ArrowException, OSError) as error:
         raise unreachable(path, error) from error
     below = unquote(url.path).strip("/")
     return system, f"{root.rstrip('/')}/{below}" if below else root
-
-
-@lru_cache(maxsize=64)
-def _root(url: str) -> tuple[FileSystem, str]:
-    """A bucket or host. Kept, since a bucket's region is asked for over the network."""
-    from pyarrow import fs
-
-    system, there = fs.FileSystem.from_uri(url)
-    return system, there
 
 
 def _by_fsspec(path: str, scheme: str) -> tuple[FileSystem, str]:
