@@ -25,7 +25,7 @@ from calitree.engines.local.tables.tables import (
 from calitree.errors import EngineError, MissingRelationError, SchemaError
 from calitree.grouping import contiguous
 from calitree.storage.files import is_parquet, read_files
-from calitree.storage.filesystem import for_each
+from calitree.storage.filesystem import map_paths
 from calitree.storage.parquet import ParquetColumns
 from calitree.storage.table_format import (
     Origin,
@@ -168,7 +168,7 @@ def origin(relation: EncodedRelation) -> Origin:
         return Origin(columns.schema, columns.decoded_bytes, columns.saved.source)
     if isinstance(columns, ParquetColumns):
         columns.check()
-        files = tuple(for_each(columns.files, file_at))
+        files = tuple(map_paths(file_at, columns.files))
         return Origin(columns.schema, columns.decoded_bytes, Source("files", files))
     return Origin(columns.schema, columns.nbytes)
 
