@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from importlib import import_module
+from inspect import getattr_static
 from typing import Any, TypeVar
 
 from calitree.errors import CalitreeError
@@ -53,7 +54,7 @@ def application(function: Application) -> Application:
     {'revenue': 35}
     """
     name = function.__name__
-    known = vars(WideTable).get(name)
+    known = getattr_static(WideTable, name, None)
     # The same definition may come again, such as that of a notebook's cell.
     if not (known is None or isinstance(known, Deferred) or _origin(known) == _origin(function)):
         raise CalitreeError(f"A wide table has {name} already; call the application otherwise.")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from decimal import Decimal
 
 import pyarrow as pa
 import pytest
 
 import calitree as ct
 from calitree.results.rollup import matching_rows
-from calitree.results.tabular import common_type, group_key
 
 
 @pytest.fixture
@@ -33,18 +31,15 @@ def test_a_difference_and_groups_are_tables_too(wide: ct.WideTable) -> None:
     assert "<td>Quito</td><td>30</td>" in groups._repr_html_()
 
 
-def test_a_type_for_two_columns_of_numbers() -> None:
-    money, other = pa.decimal128(12, 2), pa.decimal128(20, 4)
-    assert common_type(pa.int64(), pa.int64()) == pa.int64()
-    assert common_type(pa.null(), money) == common_type(money, pa.null()) == money
-    assert common_type(pa.int64(), pa.float64()) == common_type(money, pa.float64()) == pa.float64()
-    assert common_type(money, other) == pa.decimal128(38, 4)
-    assert common_type(pa.int64(), money) == pa.decimal128(38, 2)
-
-
-def test_nan_is_one_group() -> None:
-    nan, other = math.nan, float("nan")
-    assert group_key(nan) == group_key(other) and group_key(Decimal("1.0")) == group_key(1)
+def test_nan_does_not_differ_from_nan() -> None:
+    graph = ct.JoinGraph("reference")
+    rows = {"x": [math.nan, 1.0], "price": [math.nan, 5.0]}
+    graph.add_relation("sales", pa.table(rows))
+    wide = graph.calibrate({"revenue": "sum(price)"})
+    wide.update("sales", insert=pa.table({"x": [1.0], "price": [7.0]}))
+    assert wide.diff(0, 1, ["x"]).rows() == [
+        {"x": 1.0, "revenue_before": 5.0, "revenue_after": 12.0, "revenue_change": 7.0}
+    ]
 
 
 def test_rows_with_the_same_values() -> None:

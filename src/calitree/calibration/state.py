@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from calitree.cache import LRUCache, cached_property
 from calitree.calibration.planning.placement import Sides
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 Mode = Literal["lazy", "eager", "recompute"]
 MODES: tuple[Mode, ...] = ("lazy", "eager", "recompute")
+
+ReadFiles: TypeAlias = dict[str, dict[str, tuple[int, int]]]
+"""For each directory, names of files with their modification times and sizes. It is replaced, not changed."""
 
 REMEMBERED = 1_000
 
@@ -49,7 +52,9 @@ class TreeState:
     bound: dict[object, str] | None = None
     """Where the pivot's filters stand, whatever the version."""
     streams: dict[str, int] = field(default_factory=dict)
-    """For each stream, the last batch that is in the tree."""
+    """For each stream of Spark, the last batch that is in the tree."""
+    read_files: dict[str, ReadFiles] = field(default_factory=dict)
+    """For each relation, the files of file streams whose rows are in the tree."""
     cardinalities: dict[frozenset[str], int] = field(default_factory=dict)
     """How many combinations of values separators had when the tree was last calibrated."""
     cube_pivots: tuple[Question, ...] = ()
@@ -86,6 +91,7 @@ class TreeState:
             centers=dict(self.centers),
             bound=self.bound and dict(self.bound),
             streams={},
+            read_files={},
             arrow_types=dict(self.arrow_types),
         )
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from calitree.cache import cached_property
+from calitree.grouping import canonical
 from calitree.query.binder import Measures, Question
 from calitree.results.result import Result
-from calitree.results.tabular import MAX_DECIMAL_DIGITS, Tabular, common_type, group_key
+from calitree.results.tabular import Tabular
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,6 +71,8 @@ class Difference(Tabular):
     def _arrow(self) -> pa.Table:
         import pyarrow as pa
 
+        from calitree.sql.kernels.values import MAX_DIGITS, common_type
+
         keys = [text for text, _ in self.before.query.group_by]
         measures = dict(self.before.query.measures)
         tables = self.before.arrow(), self.after.arrow()
@@ -84,7 +87,8 @@ class Difference(Tabular):
             values = [(old.get(key) or new[key])[name] for key in changed]
             columns[name] = pa.array(values, tables[0].schema.field(at).type)
         for name, measure in measures.items():
-            dtype = common_type(*(table.schema.field(name).type for table in tables))
+            old_type, new_type = (table.schema.field(name).type for table in tables)
+            dtype = common_type(old_type, new_type, digits=MAX_DIGITS)
             sides = []
             for table in tables:
                 # An exact number may be a floating-point one on the other side.
@@ -110,12 +114,14 @@ def _by_key(
     table: pa.Table, keys: Sequence[str], values: Sequence[Any]
 ) -> dict[tuple[Any, ...], Any]:
     """Values, one for each row of a table, by the row's group."""
-    groups = (tuple(map(group_key, row.values())) for row in table.select(keys).to_pylist())
+    groups = (tuple(map(canonical, row.values())) for row in table.select(keys).to_pylist())
     return dict(zip(groups, values, strict=True))
 
 
 def _same(old: dict[str, Any], new: dict[str, Any], names: Iterable[str]) -> bool:
-    return all(group_key(old[name]) == group_key(new[name]) for name in names)
+    # As tuples, since NaN is not equal to itself, but there is only one here.
+    before, after = (tuple(canonical(row[name]) for name in names) for row in (old, new))
+    return before == after
 
 
 def _is_number(dtype: pa.DataType) -> bool:
@@ -129,9 +135,11 @@ def _numbers(values: list[Any], dtype: pa.DataType) -> pa.Array:
     """Differences, which may need a digit more than what they are of, and a sign."""
     import pyarrow as pa
 
+    from calitree.sql.kernels.values import MAX_DIGITS
+
     if pa.types.is_integer(dtype):
         fits = all(value is None or -(2**63) <= value < 2**63 for value in values)
-        return pa.array(values, pa.int64() if fits else pa.decimal128(MAX_DECIMAL_DIGITS, 0))
+        return pa.array(values, pa.int64() if fits else pa.decimal128(MAX_DIGITS, 0))
     if pa.types.is_decimal(dtype):
-        dtype = pa.decimal128(MAX_DECIMAL_DIGITS, dtype.scale)
+        dtype = pa.decimal128(MAX_DIGITS, dtype.scale)
     return pa.array(values, dtype)

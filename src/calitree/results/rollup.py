@@ -22,11 +22,10 @@ from calitree.calibration.projection import Projection
 from calitree.engines.api.contraction import stored_parts
 from calitree.engines.api.semiring import Plus, Scalar
 from calitree.errors import QueryError, did_you_mean
-from calitree.results.summands import Array, Summand, same_type, summand_of, whole
+from calitree.grouping import contiguous, row_keys
+from calitree.results.summands import Array, Summand, same_type, summand_of
 from calitree.results.tabular import Tabular
 
-MAX_CODES = 1 << 62
-"""Combinations of values that are numbered by a 64-bit integer."""
 MAX_DENSE_CODES = 1 << 20
 """Up to so many combinations of values are numbered through a table of all possible ones."""
 
@@ -41,7 +40,7 @@ class Key:
     @classmethod
     def of(cls, column: Any) -> Key:
         """Encode a column; NULL is a value."""
-        encoded = whole(column).dictionary_encode(null_encoding="encode")
+        encoded = contiguous(column).dictionary_encode(null_encoding="encode")
         return cls(np.asarray(encoded.indices).astype(np.int64), encoded.dictionary)
 
     def arrow(self) -> pa.Array:
@@ -189,14 +188,7 @@ def _parts(projection: Projection) -> dict[str, tuple[Plus, Scalar]]:
 
 def number_groups(keys: Sequence[Key]) -> tuple[Array, Array]:
     """For each row the number of its combination of values, and for each number a row that has it."""
-    code, width = keys[0].codes, max(1, len(keys[0].values))
-    for key in keys[1:]:
-        size = max(1, len(key.values))
-        if width * size >= MAX_CODES:  # number what there is, before the codes would not fit
-            known, code = np.unique(code, return_inverse=True)
-            width = len(known)
-        code = code * size + key.codes
-        width *= size
+    code, width = row_keys([key.codes for key in keys], [max(1, len(key.values)) for key in keys])
     if width > MAX_DENSE_CODES:
         _, firsts, numbers = np.unique(code, return_index=True, return_inverse=True)
         return numbers, firsts

@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from calitree.engines.api.semiring import Plus, Scalar
-from calitree.results.tabular import MAX_DECIMAL_DIGITS, common_type
+from calitree.grouping import contiguous
+from calitree.sql.kernels.values import MAX_DIGITS, common_type
 
 Array = np.ndarray[Any, Any]
 
@@ -54,14 +55,9 @@ class Summand:
         return self.back(self.values)
 
 
-def whole(column: Any) -> pa.Array:
-    """A column in one chunk."""
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
 def summand_of(column: Any, plus: Plus, zero: Scalar) -> Summand:
     """A component as the root has absorbed it."""
-    column = whole(column)
+    column = contiguous(column)
     if plus == "any":
         values = np.asarray(column.fill_null(False)).astype(np.int8)
         return Summand(values, np.maximum, 0, lambda sums: pa.array(sums.astype(bool)))
@@ -70,9 +66,7 @@ def summand_of(column: Any, plus: Plus, zero: Scalar) -> Summand:
 
 def same_type(first: Any, second: Any) -> tuple[Any, Any]:
     """Two columns of numbers as one type."""
-    if first.type == second.type:
-        return first, second
-    common = common_type(first.type, second.type)
+    common = common_type(first.type, second.type, digits=MAX_DIGITS)
     return first.cast(common, safe=False), second.cast(common, safe=False)
 
 
@@ -94,7 +88,7 @@ def _sum(column: pa.Array, zero: Scalar) -> Summand:
 
 def _unscaled(column: pa.Array) -> Array:
     """Decimals as whole numbers of their last digit."""
-    wide = column.cast(pa.decimal128(MAX_DECIMAL_DIGITS, column.type.scale))
+    wide = column.cast(pa.decimal128(MAX_DIGITS, column.type.scale))
     halves = np.frombuffer(wide.buffers()[1], np.int64)[2 * wide.offset :][: 2 * len(wide)]
     low, high = halves[::2], halves[1::2]
     if np.array_equal(high, low >> 63):
@@ -109,11 +103,11 @@ def _decimals(values: Array, scale: int) -> pa.Array:
         halves = np.empty(2 * len(values), np.int64)
         halves[::2], halves[1::2] = values, values >> 63
         buffers = [None, pa.py_buffer(halves)]
-        return pa.Array.from_buffers(pa.decimal128(MAX_DECIMAL_DIGITS, scale), len(values), buffers)
-    if any(abs(value) >= 10**MAX_DECIMAL_DIGITS for value in values):
+        return pa.Array.from_buffers(pa.decimal128(MAX_DIGITS, scale), len(values), buffers)
+    if any(abs(value) >= 10**MAX_DIGITS for value in values):
         return pa.array([float(value) / 10**scale for value in values], pa.float64())
     exact = [Decimal(f"{value}E-{scale}") for value in values]  # rounds nothing, as scaleb would
-    return pa.array(exact, pa.decimal128(MAX_DECIMAL_DIGITS, scale))
+    return pa.array(exact, pa.decimal128(MAX_DIGITS, scale))
 
 
 def _compared(column: pa.Array, plus: Plus) -> Summand:

@@ -11,9 +11,6 @@ from calitree.cache import cached_property
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MAX_DECIMAL_DIGITS = 38
-"""Of Arrow's decimal128."""
-
 
 class Tabular:
     """Rows and named columns. A subclass computes the Arrow table, when it is first wanted."""
@@ -114,26 +111,6 @@ def html_of(head: Sequence[dict[str, Any]], columns: Sequence[str], total: int) 
     )
     more = f"<p>{total:,} rows, the first {len(head)} shown</p>" if total > len(head) else ""
     return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>{more}"
-
-
-def group_key(value: Any) -> Any:
-    """A value as part of a dictionary key: NaN is equal to itself, as it is in a group-by."""
-    return "NaN" if isinstance(value, float) and value != value else value
-
-
-def common_type(first: pa.DataType, second: pa.DataType) -> pa.DataType:
-    """A type for the numbers of two columns: the type of an exact sum depends on how large it is."""
-    import pyarrow as pa
-
-    both = first, second
-    if first == second or pa.types.is_null(first):
-        return second
-    if pa.types.is_null(second):
-        return first
-    if any(map(pa.types.is_floating, both)):
-        return pa.float64()
-    scale = max((dtype.scale for dtype in both if pa.types.is_decimal(dtype)), default=0)
-    return pa.decimal128(MAX_DECIMAL_DIGITS, scale)
 
 
 def _shown(value: object) -> str:

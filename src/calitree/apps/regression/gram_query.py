@@ -31,8 +31,8 @@ from calitree.apps.regression.gram import Gram
 from calitree.calibration.planning.plan import Plan
 from calitree.errors import QueryError
 from calitree.progress import Progress, progress_bar
-from calitree.query.aggregates import Measure
 from calitree.query.binder import Question
+from calitree.query.measure import Measure
 from calitree.wide_table import WideTable
 
 MIN_RELATIVE_DEVIATION = 1e-7

@@ -14,9 +14,9 @@ import pyarrow as pa
 from calitree.application import application
 from calitree.apps.verify.plain import SqlRunner, attributes_of, query_sql, runner_of, wide_sql
 from calitree.engines.api.signed import settled
+from calitree.grouping import canonical
 from calitree.jointree.schema import Schema
 from calitree.results.result import Result
-from calitree.results.tabular import group_key
 from calitree.sql.quoting import literal, quote
 from calitree.types import Kind
 from calitree.wide_table import WideTable
@@ -177,7 +177,7 @@ def _by_key(table: pa.Table, keys: int) -> dict[tuple[Any, ...], list[tuple[Any,
     groups: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
     columns = [column.to_pylist() for column in table.columns]
     for row in zip(*columns, strict=True):
-        groups.setdefault(tuple(map(group_key, row[:keys])), []).append(row[keys:])
+        groups.setdefault(tuple(map(canonical, row[:keys])), []).append(row[keys:])
     return groups
 
 
