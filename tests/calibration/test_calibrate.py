@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 import calitree as ct
 from calitree.apps.verify.check import compare
 from calitree.calibration.compiler import Wiring
-from calitree.calibration.executor import Run
 from calitree.calibration.planning.plan import Absorb, Plan
 from calitree.calibration.planning.staleness import stored_edges
 from calitree.cli.demo import flights_graph, read_flights
@@ -31,7 +30,8 @@ def marginal(wide: WideTable, bag: str, other: str) -> pa.Table:
     stored = stored_edges(placement, wide.state.store)
     call = Wiring(wide.schema, placement, stored, Plan(bag, (), (), absorb)).absorb()
     names = [*keep, *(f"c{i}" for i in range(len(absorb.aggregates)))]
-    return wide.engine.arrow(Run(wide.engine).absorb(call)).select(names)
+    ((absorbed, _),) = call.run(wide.engine, {})
+    return wide.engine.arrow(absorbed).select(names)
 
 
 def assert_calibrated(wide: WideTable) -> None:

@@ -188,7 +188,7 @@ def test_a_result_tells_its_own_rows_and_times() -> None:
 
 
 def test_the_number_of_remembered_questions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot, "REMEMBERED", 3)
+    monkeypatch.setattr(snapshot, "QUESTIONS_REMEMBERED", 3)
     wide, spy = shop()
     used = spy.asked(wide, BY_CITY)
     for least in range(5):

@@ -98,7 +98,7 @@ def test_each_annotation_changes_exactly_the_keys_downstream(data: st.DataObject
         assert (bound.keys[u, v] != plain_key) == (bag in behind)
         # λ changes columns, never rows, and only downstream of its relation.
         assert lifted.keys[u, v] == plain_key
-        new = set(lifted.sides[u, v].columns) - set(plain.sides[u, v].columns)
+        new = set(lifted.subtrees[u, v].columns) - set(plain.subtrees[u, v].columns)
         lifts = {lift for a in lifted.query.aggregates for lift in a.lifts}
         assert bool(new) == (bool(lifts) and home in behind)
     assert any(

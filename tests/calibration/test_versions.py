@@ -19,7 +19,7 @@ import pytest
 import calitree as ct
 from calitree import CalitreeError, QueryError, SchemaError, WideTable
 from calitree.calibration import versions
-from calitree.calibration.branch import KEPT
+from calitree.calibration.branch import VERSIONS_KEPT
 from calitree.calibration.planning import staleness
 from calitree.calibration.planning.plan import Plan
 from calitree.calibration.state import Mode
@@ -290,7 +290,7 @@ def test_what_comes_meets_what_went_where_nothing_can_be_subtracted(
     engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows come to items and pass sales, of which rows went, on their way to where MIN is."""
-    monkeypatch.setattr(versions, "MANY", 0)
+    monkeypatch.setattr(versions, "MERGE_RATIO", 0)
     measures = {"n": "count(*)", "revenue": "sum(price)", "first": "min(city)"}
     wide = shop(engine_named(engine), measures, group_by=["country"])
     wide.update("sales", delete="price = 10")
@@ -445,13 +445,13 @@ def test_a_difference_in_every_form() -> None:
 
 def test_only_so_many_versions_are_kept() -> None:
     wide = sums("reference")
-    for _ in range(KEPT):
+    for _ in range(VERSIONS_KEPT):
         wide.update("items", insert=[{"item": 3, "family": "FISH"}])
-    assert wide.versions == range(1, KEPT + 1)
+    assert wide.versions == range(1, VERSIONS_KEPT + 1)
     assert wide.at(1).schema.rows("items") == 3
     with pytest.raises(UpdateError) as caught:
         wide.at(0)
-    text = f"There is no version 0 any more, or not yet. There are 1 to {KEPT}."
+    text = f"There is no version 0 any more, or not yet. There are 1 to {VERSIONS_KEPT}."
     assert str(caught.value) == text
 
 
@@ -601,7 +601,7 @@ def test_a_what_if_of_more_updates_than_are_remembered(
     wide: WideTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It cannot be told any more what came since; the answer is then not made of the one before."""
-    monkeypatch.setattr(versions, "REMEMBERED", 2)
+    monkeypatch.setattr(versions, "CHANGES_REMEMBERED", 2)
     assert total(wide) == TOTAL
     supposed = wide.what_if()
     for _ in range(5):

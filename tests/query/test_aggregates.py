@@ -173,7 +173,7 @@ def carried(*texts: str) -> dict[str, set[str]]:
     """What each message carries once a tree is calibrated for these measures."""
     wide = graph().calibrate({text: text for text in texts})
     return {
-        f"{u}→{v}": {shown(each) for each in wide.snapshot.pivot.sides[u, v].columns}
+        f"{u}→{v}": {shown(each) for each in wide.snapshot.pivot.subtrees[u, v].columns}
         for u, v in wide.tree.directed
     }
 

@@ -12,12 +12,11 @@ from dataclasses import replace
 from typing import cast
 
 from calitree.calibration.branch import Branch
-from calitree.calibration.message import MessageKey, Shelved
-from calitree.calibration.versions import Change, Updated
+from calitree.calibration.planning.staleness import stale_relations
+from calitree.calibration.versions import Change, Updated, own_table_at
 from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Engine, Persistent
 from calitree.errors import ConflictError, SavedError
-from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.schema import Relation
 from calitree.saved.codec import Manifest
 from calitree.saved.directory import Directory
@@ -72,7 +71,7 @@ def _sorted_out(
     taken, both = [], []
     for each in theirs.relations:
         ours = live[each.name].version
-        if _then(live[each.name], each.versions[-1]) is not None:
+        if own_table_at(each.versions[-1], live[each.name]) is not None:
             continue
         if ours in (*each.versions, before[each.name]):
             taken.append(each)
@@ -92,10 +91,12 @@ def _take(branch: Branch, place: Place, theirs: Manifest, taken: list[SavedRelat
     versions = {name: each.version for name, each in now.items()}
     fresh, old = [], []
     for message in theirs.messages:
-        since = stale(tree, message, versions)
+        since = stale_relations(tree, message, versions)
         if not since:
             fresh.append(message)
-        elif message.pinned and all(_then(now[name], v) is not None for name, v in since.items()):
+        elif message.pinned and all(
+            own_table_at(v, now[name]) is not None for name, v in since.items()
+        ):
             old.append(message)
     state.store.shelve(fresh, old, cast(Persistent, engine).restore)
     for relation, sql, value in theirs.tree["centers"]:
@@ -103,21 +104,13 @@ def _take(branch: Branch, place: Place, theirs: Manifest, taken: list[SavedRelat
     for stream, batch in theirs.tree.get("streams", {}).items():
         state.streams[stream] = max(batch, state.streams.get(stream, batch))
     state.add_pivots(cube_pivots(theirs.tree))
-    state.missing -= changed.keys()
+    state.set_present(changed)
     branch.advance(changed)
-
-
-def _then(relation: Relation, version: int) -> Table | None:
-    """What this tree's relation was at a version, if it has had it."""
-    if relation.version == version:
-        return relation.table
-    steps = relation.table.back() if isinstance(relation.table, Updated) else ()
-    return next((each.before for each in steps if each.old == version), None)
 
 
 def _adopt(place: Place, relation: Relation, saved: SavedRelation) -> None:
     """From now on a relation is in the files where the others have it, as it was then."""
-    then = _then(relation, saved.versions[-1])
+    then = own_table_at(saved.versions[-1], relation)
     if then is None:
         return
     if isinstance(relation.table, Updated):
@@ -141,7 +134,7 @@ def restored(
         place.entries[table] = replace(saved, changes=())
     for change in saved.changes[at:]:
         rows = _change(saver, saved, change)
-        table = Updated(engine, saved.name, table, change.old, rows, change.version)
+        table = Updated(engine, saved.name, table, rows, old=change.old, version=change.version)
     place.entries[table] = saved
     added = live is not None and live.added
     return Relation(saved.name, table, saved.versions[-1], added)
@@ -152,14 +145,3 @@ def _change(saver: Persistent, saved: SavedRelation, change: SavedChange) -> Cha
         return () if rows is None else (saver.restore(saved.part(rows)),)
 
     return Change(tables(change.came), tables(change.went))
-
-
-def stale(
-    tree: Hypertree, message: MessageKey | Shelved, versions: Mapping[str, int]
-) -> dict[str, int]:
-    """The relations behind a message that have other versions by now, with those that it has."""
-    bags = tree.subtree(*message.edge)
-    absent = message.excluded | (tree.added - message.added)
-    behind = (name for name in versions if tree.home(name) in bags and name not in absent)
-    then = {name: message.versions.get(name, 0) for name in behind}
-    return {name: version for name, version in then.items() if version != versions[name]}

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 from uuid import uuid4
 
-from calitree.calibration.versions import MANY, Change, Rows, Updated, is_arrow, new_version
+from calitree.calibration.versions import MERGE_RATIO, Change, Rows, Updated, is_arrow, new_version
 from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Engine, Persistent
 from calitree.errors import MissingRelationError, SavedError
@@ -116,7 +116,7 @@ class SavingRelations:
             if known is not None:
                 groups = _split(new[::-1], self.needed[name])
                 rows = sum(change.touched for change in known.changes) + touched(new)
-                much = known.source.place == "copied" and rows * MANY > known.rows
+                much = known.source.place == "copied" and rows * MERGE_RATIO > known.rows
                 if much or len(known.changes) + len(groups) > CHANGES:
                     break
                 return self._with(known, groups)
@@ -133,7 +133,7 @@ class SavingRelations:
         if base is None:
             return self._parts(name, table)
         origin = self.saver.origin(base)
-        if touched(steps) * MANY > base.rows and self._is_to_copy(origin):
+        if touched(steps) * MERGE_RATIO > base.rows and self._is_to_copy(origin):
             # What is needed from longer ago is computed anew as fast.
             first, *rest = _split(steps, _lately(steps, base.rows) & set(needed))
             then = first[-1]
@@ -258,7 +258,7 @@ def _lately(steps: Sequence[Updated], rows: int) -> set[int]:
     found, total = set(), 0
     for step in reversed(steps):
         total += touched([step])
-        if total * MANY > rows:
+        if total * MERGE_RATIO > rows:
             break
         found.add(step.old)
     return found

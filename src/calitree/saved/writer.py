@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from calitree.calibration.branch import Branch
 from calitree.calibration.message import Message, MessageKey, Shelved
+from calitree.calibration.planning.staleness import stale_relations
 from calitree.calibration.snapshot import Snapshot
 from calitree.engines.api.protocol import Persistent
 from calitree.errors import SavedError
@@ -27,7 +28,7 @@ from calitree.saved.manifest import (
     numbers,
     read,
 )
-from calitree.saved.rebase import stale, take_over
+from calitree.saved.rebase import take_over
 from calitree.saved.relation_writer import Files, SavingRelations
 from calitree.saved.tree_codec import encoded_tree
 from calitree.storage.filesystem import shown
@@ -146,8 +147,8 @@ class Saving:
         tree, versions = saved.snapshot.state.tree, saved.snapshot.versions
 
         def serves(key: MessageKey | Shelved, pinned: bool) -> bool:
-            behind = stale(tree, key, versions)
-            return not behind or (pinned and all(v in known[name] for name, v in behind.items()))
+            since = stale_relations(tree, key, versions)
+            return not since or (pinned and all(v in known[name] for name, v in since.items()))
 
         for message, may_go in saved.messages:
             if serves(message.key, not may_go):
@@ -199,6 +200,6 @@ def _needed(saved: Saved) -> dict[str, set[int]]:
     pinned: list[MessageKey | Shelved] = [m.key for m, may_go in saved.messages if not may_go]
     pinned += [each for each in saved.shelved if each.pinned]
     for each in pinned:
-        for name, version in stale(snapshot.state.tree, each, snapshot.versions).items():
+        for name, version in stale_relations(snapshot.state.tree, each, snapshot.versions).items():
             found[name].add(version)
     return found
