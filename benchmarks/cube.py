@@ -31,7 +31,8 @@ from calitree.calibration.compiler import Compiled, compile_plan
 from calitree.calibration.executor import run_plan
 from calitree.calibration.planning.plan import Absorb, Plan, Planned, Send, Step
 from calitree.calibration.planning.staleness import AtHand
-from calitree.jointree.hypertree import Bag, Hypertree
+from calitree.jointree.bag import Bag
+from calitree.jointree.hypertree import Hypertree
 from calitree.query.binder import Question
 
 FANOUT = 10
@@ -219,7 +220,7 @@ class OneRoot:
         absorb = Absorb(root, query.keep, (), query.aggregates)
         plan = Plan(root, steps, (), absorb, placement.placed(root, now.pivot))
         planned = Planned(question, plan, placement, AtHand({}, {}, {}))
-        return compile_plan(self.wide.engine, now.schema, planned, {})
+        return compile_plan(now.schema, planned, {})
 
 
 class _Arrow:

@@ -202,16 +202,16 @@ def test_the_number_of_remembered_questions_is_bounded(monkeypatch: pytest.Monke
 
 
 def test_the_least_recently_used_is_forgotten_first() -> None:
-    memory = LRUCache[str](limit=2)
-    made: list[str] = []
+    cache = LRUCache[str](limit=2)
+    computed: list[str] = []
 
     def ask(key: str) -> str:
-        return memory.of(key, lambda: made.append(key) or key)  # type: ignore[func-returns-value]
+        return cache.of(key, lambda: computed.append(key) or key)  # type: ignore[func-returns-value]
 
     for key in "abacab":
         assert ask(key) == key
-    assert made == ["a", "b", "c", "b"]
-    assert memory.of(None, lambda: "x") == "x" and len(memory) == 2
+    assert computed == ["a", "b", "c", "b"]
+    assert cache.of(None, lambda: "x") == "x" and len(cache) == 2
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from calitree.calibration.planning.plan import Absorb, Plan
 from calitree.engines.api.contraction import Contraction, Table
 from calitree.engines.api.protocol import Engine, updatable
 from calitree.engines.api.signed import Linear, Signed, can_subtract
-from calitree.jointree.hypertree import Edge
+from calitree.jointree.bag import Edge
 from calitree.jointree.schema import Schema
 
 

@@ -71,7 +71,7 @@ class Branch:
         maintenance: Mode = "lazy",
     ) -> Branch:
         """A tree that has no message yet: `refresh` computes all of them, a query those it needs."""
-        if tree.relations != {r: frozenset(c) for r, c in schema.columns_of.items()}:
+        if tree.relations != schema.attributes_of:
             raise QueryError(
                 "The tree was made for another join graph; make it anew with g.hypertree()."
             )

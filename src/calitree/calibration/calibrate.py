@@ -19,7 +19,7 @@ from calitree.calibration.planning.planner import plan_calibration
 from calitree.calibration.planning.staleness import find_messages, stored_edges
 from calitree.calibration.snapshot import Snapshot
 from calitree.engines.api.protocol import Watch
-from calitree.jointree.hypertree import Edge
+from calitree.jointree.bag import Edge
 from calitree.progress import Progress, progress_bar
 from calitree.query.annotation import Aggregate
 from calitree.query.binder import Question

@@ -29,7 +29,7 @@ from calitree.engines.api.contraction import (
 )
 from calitree.engines.api.protocol import Engine, Watch
 from calitree.engines.api.signed import Linear
-from calitree.jointree.hypertree import Edge
+from calitree.jointree.bag import Edge
 from calitree.jointree.schema import Schema
 from calitree.query.annotation import COUNT, Aggregate
 
@@ -217,15 +217,16 @@ class Compiled:
     reused: tuple[Message, ...]
     refreshing: Mapping[MessageKey | None, Measured] = field(default_factory=dict)
 
+    def explained(self, engine: Engine) -> Plan:
+        """The plan, with the ways in which the engine would compute its contractions."""
+        ways: dict[MessageKey | None, str] = {None: self.absorb.how(engine)}
+        ways |= {send.key: call.how(engine) for call in self.sends for send in call.sends}
+        return replace(self.plan, ways=ways)
 
-def compile_plan(
-    engine: Engine, schema: Schema, planned: Planned, stored: Mapping[Edge, Message]
-) -> Compiled:
+
+def compile_plan(schema: Schema, planned: Planned, stored: Mapping[Edge, Message]) -> Compiled:
     """The contractions of a plan, given the messages that it reuses."""
     plan = planned.plan
     wiring = Wiring(schema, planned.placement, stored, plan)
-    sends, absorb = wiring.sends(), wiring.absorb()
-    ways: dict[MessageKey | None, str] = {None: absorb.how(engine)}
-    ways |= {send.key: call.how(engine) for call in sends for send in call.sends}
     reused = tuple(stored[key.edge] for key in (*plan.reused, *plan.refreshed))
-    return Compiled(planned.projection, replace(plan, ways=ways), sends, absorb, reused)
+    return Compiled(planned.projection, plan, wiring.sends(), wiring.absorb(), reused)

@@ -23,7 +23,7 @@ from calitree.calibration.snapshot import Snapshot
 from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Engine
 from calitree.errors import MissingRelationError
-from calitree.jointree.hypertree import Edge
+from calitree.jointree.bag import Edge
 from calitree.query.binder import Question
 
 MAX_ANSWER_BYTES = 1 << 20
@@ -69,10 +69,10 @@ def plan(snapshot: Snapshot, question: Question) -> Plan:
     compiled = plans.get(question.key)
     if compiled is None:
         planned = plan_query(snapshot, question)
-        compiled = compile_plan(state.engine, snapshot.schema, planned, planned.at_hand.messages)
+        compiled = compile_plan(snapshot.schema, planned, planned.at_hand.messages)
         if not compiled.plan.refreshed:
             plans.put(question.key, compiled)
-    return compiled.plan
+    return compiled.explained(state.engine)
 
 
 def prepare(snapshot: Snapshot, question: Question, is_main: bool) -> Compiled:
@@ -85,12 +85,12 @@ def prepare(snapshot: Snapshot, question: Question, is_main: bool) -> Compiled:
     planned = plan_query(snapshot, question)
     stale, stored = [key.edge for key in planned.plan.refreshed], planned.at_hand.stored
     if not stale:
-        compiled = compile_plan(state.engine, schema, planned, stored)
+        compiled = compile_plan(schema, planned, stored)
         plans.put(question.key, compiled)
         return compiled
     refreshed = refresh_messages(snapshot, planned.placement, planned.at_hand, stale, is_main)
     plans = cache.plans(state.store.version)
-    compiled = compile_plan(state.engine, schema, planned, {**stored, **refreshed.messages})
+    compiled = compile_plan(schema, planned, {**stored, **refreshed.messages})
     plans.put(question.key, replace(compiled, plan=compiled.plan.refreshed_already))
     return replace(compiled, refreshing=refreshed.measured)
 

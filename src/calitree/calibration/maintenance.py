@@ -18,7 +18,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from calitree.cache import cached_property
 from calitree.calibration.compiler import Call, Wiring
 from calitree.calibration.message import Message, MessageKey, column_names
 from calitree.calibration.planning.placement import Placement
@@ -29,7 +28,7 @@ from calitree.calibration.versions import table_at
 from calitree.engines.api.contraction import Column, Contraction, Input, Output, Stored, Table
 from calitree.engines.api.protocol import updatable
 from calitree.engines.api.signed import Linear, Signed
-from calitree.jointree.hypertree import Edge
+from calitree.jointree.bag import Edge
 from calitree.jointree.schema import Schema
 from calitree.query.annotation import COUNT, Aggregate
 
@@ -80,17 +79,17 @@ class Maintenance:
         self.engine, self.store, self.changes = updatable(state.engine), state.store, state.changes
         self.schema, self.placement, self.tree = snapshot.schema, placement, placement.tree
         self.stored, self.stale = at_hand.stored, at_hand.stale
+        self._can_subtract = all(a.semiring.minus for a in placement.query.aggregates)
         self.messages: dict[Edge, Message] = {}
         self.measured: dict[MessageKey | None, Measured] = {}
-        self._wanted: set[Edge] = set()
+        self._wanted: tuple[Edge, ...] = ()
         self._past: dict[MessageKey, Message] = {}
         self._sent: dict[tuple[Edge, Delta], Signed] = {}
 
     def refresh(self, edges: Iterable[Edge]) -> dict[Edge, Message]:
         """Bring these messages up to date, and those that they need."""
-        wanted = list(edges)
-        self._wanted.update(wanted)
-        for edge in wanted:
+        self._wanted = tuple(edges)
+        for edge in self._wanted:
             self._message(edge, NOW)
         return self.messages
 
@@ -127,7 +126,7 @@ class Maintenance:
         return table
 
     def _restricted(self, past: Past, edge: Edge) -> Past:
-        """The relations on the source's side of an edge."""
+        """Those of some relations that are on the source's side of an edge."""
         relations = self.placement.subtrees[edge].relations
         return frozenset((name, version) for name, version in past if name in relations)
 
@@ -160,10 +159,6 @@ class Maintenance:
             past = frozenset(changed[at + 1 :])
             deltas.append(Delta(name, version, past, rows, only_keys))
         return deltas
-
-    @cached_property
-    def _can_subtract(self) -> bool:
-        return all(aggregate.semiring.minus for aggregate in self.placement.query.aggregates)
 
     def _sent_along(self, edge: Edge, delta: Delta) -> Signed:
         """How a delta changes the message of an edge."""

@@ -15,12 +15,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, fields
 from typing import Any
 
 from calitree.cache import LRUCache, cached_property
 from calitree.engines.api.contraction import Table
-from calitree.query.annotation import Aggregate, Annotation, Augment, Exclude, Lift, Select, Update
+from calitree.engines.api.semiring import Semiring
+from calitree.query.annotation import Aggregate, Annotation, Augment, Exclude, Update
+from calitree.sql.parser import Expression
 from calitree.storage.table_format import SavedMessage
 
 TEXTS_CACHED = 1_000
@@ -104,28 +106,20 @@ class MessageKey:
 
 def aggregate_text(aggregate: Aggregate) -> str:
     """The text of a message's column."""
-    return _text([astuple(aggregate.semiring), sorted(map(_annotation, aggregate.lifts))])
+    return _text([aggregate.semiring, sorted(map(_annotation, aggregate.lifts))])
 
 
 def _annotation(annotation: Annotation) -> str:
-    parts: tuple[Any, ...]
-    match annotation:
-        case Update():
-            parts = (annotation.relation, annotation.version)
-        case Exclude() | Augment():
-            parts = (annotation.relation,)
-        case Select():
-            parts = (annotation.predicate.sql,)
-        case Lift():
-            sqls = [expression.sql for expression in annotation.expressions]
-            parts = (annotation.relation, astuple(annotation.semiring), sqls)
-        case _:
-            parts = (annotation.attribute,)
+    parts = (getattr(annotation, part.name) for part in fields(annotation))
     return _text([type(annotation).__name__, *parts])
 
 
 def _text(parts: list[Any]) -> str:
-    return json.dumps(parts, ensure_ascii=False)
+    return json.dumps(parts, ensure_ascii=False, default=_encoded)
+
+
+def _encoded(value: Expression | Semiring) -> Any:
+    return value.sql if isinstance(value, Expression) else astuple(value)
 
 
 class ColumnsByText(Mapping[Aggregate, str]):

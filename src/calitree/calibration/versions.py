@@ -112,33 +112,31 @@ class Updated(Signed):
 
     @property
     def kinds(self) -> Mapping[str, Kind]:
+        """Column names, in order, and their kinds; no part is loaded."""
         return self._kinds
 
     @property
     def rows(self) -> int:
+        """How many rows it has; no part is loaded."""
         return self._rows
 
     @property
     def null_free(self) -> frozenset[str]:
+        """Columns known to hold no NULL; no part is loaded."""
         return self._null_free
 
     @property
-    def nbytes(self) -> int:
-        return self._signed.nbytes
-
-    @property
     def plus(self) -> tuple[Table, ...]:
+        """The relation as it was last merged, and rows that came since."""
         return self._signed.plus
 
     @property
     def minus(self) -> tuple[Table, ...]:
+        """Rows that went since."""
         return self._signed.minus
 
-    def settled(self, engine: Engine) -> Table:
-        return self._signed.settled(engine)
-
     def back(self) -> Iterator[Updated]:
-        """This, what it was before, and so on, as far as that is remembered."""
+        """The relation itself, what it was before, and so on, as far as that is remembered."""
         table: Table | None = self
         while isinstance(table, Updated):
             yield table

@@ -25,7 +25,7 @@ from calitree.engines.api.protocol import Engine
 from calitree.engines.api.semiring import SUM_PRODUCT
 from calitree.engines.api.signed import Linear
 from calitree.errors import MissingRelationError
-from calitree.jointree.hypertree import Edge
+from calitree.jointree.bag import Edge
 from calitree.query.annotation import COUNT, GroupBy
 from calitree.query.binder import Question
 from calitree.wide_table import WideTable

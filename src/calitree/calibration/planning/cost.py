@@ -16,7 +16,7 @@ from calitree.calibration.planning.placement import Placement
 from calitree.calibration.planning.staleness import AtHand
 from calitree.calibration.state import TreeState
 from calitree.engines.api.contraction import Table
-from calitree.jointree.hypertree import Edge
+from calitree.jointree.bag import Edge
 from calitree.jointree.schema import Schema
 
 ABSORBING = 1.02
@@ -42,7 +42,7 @@ class Cost:
     ) -> None:
         self.absorbing = ABSORBING if keeps else 1.0
         self.schema, self.placement, self.tree = schema, placement, placement.tree
-        self.stored = stored
+        self.stored, self.keep = stored, placement.keep
         self.neighbours = {bag.name: self.tree.neighbours(bag.name) for bag in self.tree.bags}
         self.relations = {
             bag.name: [r for r in bag.relations if r in placement.query.relations]
@@ -59,7 +59,7 @@ class Cost:
         if attribute not in self._distinct:
             rows = [
                 self.schema.relations[relation].table.rows
-                for relation in self.schema.attributes[attribute].relations
+                for relation, _ in self.schema.attributes[attribute].columns
                 if relation in self.placement.query.relations
             ]
             known = self.cardinalities.get(frozenset((attribute,)))
@@ -73,7 +73,7 @@ class Cost:
             if edge in self.stored:
                 self._rows[edge] = self.stored[edge].table.rows
             else:
-                values = prod(self.distinct(a) for a in self.placement.keep[edge])
+                values = prod(self.distinct(a) for a in self.keep[edge])
                 self._rows[edge] = min(self.joined(source, target), values)
         return self._rows[edge]
 

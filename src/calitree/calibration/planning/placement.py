@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 from calitree.cache import cached_property
 from calitree.calibration.message import MessageKey
-from calitree.jointree.hypertree import Edge, Hypertree
+from calitree.jointree.bag import Edge
+from calitree.jointree.hypertree import Hypertree
 from calitree.query.annotation import (
     Aggregate,
     Annotation,

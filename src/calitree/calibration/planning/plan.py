@@ -18,7 +18,7 @@ from calitree.calibration.message import MessageKey
 from calitree.calibration.planning.placement import Placement
 from calitree.calibration.planning.staleness import AtHand
 from calitree.calibration.projection import Projection
-from calitree.jointree.hypertree import Edge
+from calitree.jointree.bag import Edge
 from calitree.query.annotation import Aggregate, Annotation, Lift
 from calitree.sql.parser import Expression
 
@@ -141,13 +141,13 @@ class Plan:
 
     @property
     def refreshed_already(self) -> Plan:
-        """This plan once its messages are up to date."""
+        """The plan once its messages are up to date."""
         if not self.refreshed:
             return self
         return replace(self, reused=(*self.reused, *self.refreshed), refreshed=())
 
     def after(self, measured: Mapping[MessageKey | None, Measured]) -> Plan:
-        """This plan, having been run.
+        """The plan, having been run.
 
         Args:
             measured: The rows and seconds of each message; None is the absorption.

@@ -16,15 +16,17 @@ from calitree.calibration.planning.placement import Placement, push_down, with_b
 from calitree.calibration.planning.plan import Absorb, Plan, Planned, Send, Step
 from calitree.calibration.planning.staleness import AtHand, find_messages
 from calitree.calibration.snapshot import Snapshot
-from calitree.jointree.hypertree import Edge, Hypertree
+from calitree.jointree.bag import Edge
+from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.schema import Schema
 from calitree.query.binder import Question
 
 
 def plan_query(snapshot: Snapshot, question: Question) -> Planned:
     """How to answer a question: each pass takes the results of those before it."""
-    state, pivot = snapshot.state, snapshot.pivot
-    schema = avoiding(snapshot.schema, state.missing)
+    state, pivot, schema = snapshot.state, snapshot.pivot, snapshot.schema
+    if state.missing:
+        schema = avoiding(schema, state.missing)
     projection = snapshot.bind(question)
     placement = with_bindings(snapshot.placement(projection.query), pivot)
     at_hand = find_messages(state, schema, placement)

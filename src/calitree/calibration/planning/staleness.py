@@ -14,7 +14,8 @@ from calitree.calibration.planning.placement import Placement
 from calitree.calibration.state import TreeState
 from calitree.calibration.store import Store
 from calitree.calibration.versions import Changes
-from calitree.jointree.hypertree import Edge, Hypertree
+from calitree.jointree.bag import Edge
+from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.schema import Schema
 
 COPYING = 0.01
