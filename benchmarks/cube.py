@@ -30,7 +30,7 @@ from calitree.calibration.branch import Branch
 from calitree.calibration.compiler import Compiled, compile_plan
 from calitree.calibration.executor import run_plan
 from calitree.calibration.planning.plan import Absorb, Plan, Planned, Send, Step
-from calitree.calibration.planning.staleness import AtHand
+from calitree.calibration.planning.staleness import Available
 from calitree.jointree.bag import Bag
 from calitree.jointree.hypertree import Hypertree
 from calitree.query.binder import Question
@@ -219,7 +219,7 @@ class OneRoot:
         )
         absorb = Absorb(root, query.keep, (), query.aggregates)
         plan = Plan(root, steps, (), absorb, placement.placed(root, now.pivot))
-        planned = Planned(question, plan, placement, AtHand({}, {}, {}))
+        planned = Planned(question, plan, placement, Available({}, {}, {}))
         return compile_plan(now.schema, planned, {})
 
 

@@ -128,5 +128,5 @@ def test_no_two_tables_of_one_name_have_the_same_attributes() -> None:
         return joinable(wide.schema, wide.engine, table, {"stores.id": "id"}, "sizes").prefix
 
     with eager_switching(), ThreadPoolExecutor(8) as pool:
-        prefixes = list(pool.map(prefix, range(400)))
+        prefixes = list(pool.map(prefix, range(2_000)))
     assert len(set(prefixes)) == len(prefixes)

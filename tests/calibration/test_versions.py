@@ -600,7 +600,7 @@ def test_a_what_if_can_be_updated(wide: WideTable) -> None:
 def test_a_what_if_of_more_updates_than_are_remembered(
     wide: WideTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It cannot be told any more what came since; the answer is then not declared of the one before."""
+    """It cannot be told any more what came since; the answer is then not computed from the one before."""
     monkeypatch.setattr(versions, "CHANGES_REMEMBERED", 2)
     assert total(wide) == TOTAL
     supposed = wide.what_if()
@@ -736,7 +736,7 @@ CASES = [
         "number as rows",
         lambda w: w.update("items", insert=3),
         SchemaError,
-        f"items: a relation cannot be declared of int; it is {ACCEPTED}.",
+        f"items: a relation cannot be made of int; it is {ACCEPTED}.",
     ),
     Case(
         "duplicate keys in upsert",

@@ -62,7 +62,7 @@ def adjustment(
     absorb = Absorb(bag, query.keep, placement.where(bag, None), query.aggregates)
     reused = tuple(placement.keys[edge] for edge in arriving)
     plan = Plan(bag, (), reused, absorb, placement.placed(bag, placement), adjusts=relation)
-    call = Wiring(schema, placement, stored, plan).absorb()
+    call = Wiring(schema, placement, stored).absorb(absorb)
     relations = [r for r in tree.bag(bag).relations if r in query.relations]
     contraction, at = call.linear({}).contraction, relations.index(relation)
     others = (other.table for i, other in enumerate(contraction.inputs) if i != at)

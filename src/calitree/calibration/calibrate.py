@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from calitree.calibration.compiler import Call, Wiring, together
+from calitree.calibration.compiler import Call, Wiring, merged_call
 from calitree.calibration.maintenance import refresh_messages
 from calitree.calibration.message import Message, MessageKey
 from calitree.calibration.planning.placement import Placement
@@ -64,16 +64,18 @@ class Calibration:
         for send in step.sends:
             pivot = self._owner[send.key, send.aggregates]
             own.setdefault(id(pivot), (pivot, []))[1].append(send)
-        calls: list[Call] = []
-        for pivot, sends in own.values():
-            part = Plan(step.bag, (Step(step.bag, tuple(sends)),), (), None)
-            calls += Wiring(self.schema, pivot, self._arrivals(pivot, step.bag), part).sends()
-        return calls[0] if len(calls) == 1 else together(calls)
+        calls = [
+            Wiring(self.schema, pivot, self._arrivals(pivot, step.bag)).send(
+                Step(step.bag, tuple(sends))
+            )
+            for pivot, sends in own.values()
+        ]
+        return calls[0] if len(calls) == 1 else merged_call(calls)
 
     def _arrivals(self, pivot: Placement, bag: str) -> dict[Edge, Message]:
         """What has arrived at a bag of the messages of one pivot."""
         edges = [(other, bag) for other in pivot.tree.neighbours(bag)]
-        messages = {edge: serving(self.messages, pivot, edge) for edge in edges}
+        messages = {edge: usable_message(self.messages, pivot, edge) for edge in edges}
         return {edge: message for edge, message in messages.items() if message is not None}
 
 
@@ -107,13 +109,13 @@ def calibrate(
     measured: dict[MessageKey | None, Measured] = {}
     refreshed: dict[MessageKey, None] = {}
     for pivot in pivots:
-        at_hand = find_messages(state, snapshot.schema, pivot)
-        messages = dict(at_hand.stored)
-        if at_hand.stale:
-            run = refresh_messages(snapshot, pivot, at_hand, list(at_hand.stale), is_main)
+        available = find_messages(state, snapshot.schema, pivot)
+        messages = dict(available.stored)
+        if available.stale:
+            run = refresh_messages(snapshot, pivot, available, list(available.stale), is_main)
             messages |= run.messages
             measured |= run.measured
-            refreshed |= dict.fromkeys(pivot.keys[edge] for edge in at_hand.stale)
+            refreshed |= dict.fromkeys(pivot.keys[edge] for edge in available.stale)
         for message in messages.values():
             alike = stored.setdefault(message.key, [])
             if message not in alike:
@@ -136,14 +138,14 @@ def _cardinalities(pivot: Placement, messages: Messages) -> dict[frozenset[str],
     """How many values each separator has at most that both sides share, as the pivot's messages tell."""
     cardinalities: dict[frozenset[str], int] = {}
     for edge in pivot.edges:
-        message = serving(messages, pivot, edge)
+        message = usable_message(messages, pivot, edge)
         if message is not None and not pivot.beyond_separator[edge]:
             separator, rows = pivot.subtrees[edge].separator, message.table.rows
             cardinalities[separator] = min(rows, cardinalities.get(separator, rows))
     return cardinalities
 
 
-def serving(messages: Messages, placement: Placement, edge: Edge) -> Message | None:
+def usable_message(messages: Messages, placement: Placement, edge: Edge) -> Message | None:
     """The one of some messages that a pivot can use along an edge."""
     columns, alike = placement.subtrees[edge].columns, messages.get(placement.keys[edge], ())
     return next((message for message in alike if message.has_columns(columns)), None)
@@ -151,7 +153,7 @@ def serving(messages: Messages, placement: Placement, edge: Edge) -> Message | N
 
 def messages_of(pivot: Placement, messages: Messages) -> set[Message]:
     """Those of some messages that a pivot has."""
-    own = (serving(messages, pivot, edge) for edge in pivot.edges)
+    own = (usable_message(messages, pivot, edge) for edge in pivot.edges)
     return {message for message in own if message is not None}
 
 

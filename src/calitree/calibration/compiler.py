@@ -15,7 +15,7 @@ from typing import cast
 
 from calitree.calibration.message import Message, MessageKey, column_names
 from calitree.calibration.planning.placement import Placement
-from calitree.calibration.planning.plan import Absorb, Measured, Plan, Planned, Send
+from calitree.calibration.planning.plan import Absorb, Measured, Plan, Planned, Send, Step
 from calitree.calibration.projection import Projection
 from calitree.engines.api.contraction import (
     Column,
@@ -99,7 +99,7 @@ class Call:
         return Linear(Contraction(tuple(inputs), self.outputs), self.rows)
 
 
-def together(calls: Sequence[Call]) -> Call:
+def merged_call(calls: Sequence[Call]) -> Call:
     """Calls of one bag as one call that has each input once."""
     inputs: dict[object, tuple[int, Input | Awaited]] = {}
     outputs: list[Output] = []
@@ -125,27 +125,27 @@ def _moved(output: Output, place: Sequence[int]) -> Output:
 
 
 class Wiring:
-    """Compiles a plan's calls: what arrives at each bag is in the store, or sent before."""
+    """Compiles calls: what arrives at each bag is in the store, or sent by one of the `steps`."""
 
     def __init__(
-        self, schema: Schema, placement: Placement, stored: Mapping[Edge, Message], plan: Plan
+        self,
+        schema: Schema,
+        placement: Placement,
+        stored: Mapping[Edge, Message],
+        steps: Sequence[Step] = (),
     ) -> None:
         self.schema, self.placement, self.tree = schema, placement, placement.tree
-        self.stored, self.plan = stored, plan
-        sends = [send for step in plan.steps for send in step.sends]
+        self.stored = stored
+        sends = [send for step in steps for send in step.sends]
         self.sent = {send.key.edge: column_names(send.aggregates) for send in sends}
 
-    def sends(self) -> tuple[Call, ...]:
-        """The steps of the plan, in order."""
-        return tuple(
-            self._call(step.bag, {send.key.target: send for send in step.sends}, step.sends)
-            for step in self.plan.steps
-        )
+    def send(self, step: Step) -> Call:
+        """All messages of a step."""
+        return self._call(step.bag, {send.key.target: send for send in step.sends}, step.sends)
 
-    def absorb(self) -> Call:
-        """The absorption at the root."""
-        assert self.plan.absorb is not None
-        return self._call(self.plan.absorb.bag, {None: self.plan.absorb}, ())
+    def absorb(self, absorb: Absorb) -> Call:
+        """The absorption at a root."""
+        return self._call(absorb.bag, {None: absorb}, ())
 
     def _call(
         self, bag: str, wanted: Mapping[str | None, Send | Absorb], sends: tuple[Send, ...]
@@ -217,16 +217,18 @@ class Compiled:
     reused: tuple[Message, ...]
     refreshing: Mapping[MessageKey | None, Measured] = field(default_factory=dict)
 
-    def explained(self, engine: Engine) -> Plan:
-        """The plan, with the ways in which the engine would compute its contractions."""
+    def explained(self, engine: Engine) -> Compiled:
+        """The same, with the ways in which the engine would compute its contractions."""
         ways: dict[MessageKey | None, str] = {None: self.absorb.how(engine)}
         ways |= {send.key: call.how(engine) for call in self.sends for send in call.sends}
-        return replace(self.plan, ways=ways)
+        return replace(self, plan=replace(self.plan, ways=ways))
 
 
 def compile_plan(schema: Schema, planned: Planned, stored: Mapping[Edge, Message]) -> Compiled:
     """The contractions of a plan, given the messages that it reuses."""
     plan = planned.plan
-    wiring = Wiring(schema, planned.placement, stored, plan)
+    assert plan.absorb is not None
+    wiring = Wiring(schema, planned.placement, stored, plan.steps)
+    sends, absorb = tuple(map(wiring.send, plan.steps)), wiring.absorb(plan.absorb)
     reused = tuple(stored[key.edge] for key in (*plan.reused, *plan.refreshed))
-    return Compiled(planned.projection, plan, wiring.sends(), wiring.absorb(), reused)
+    return Compiled(planned.projection, plan, sends, absorb, reused)

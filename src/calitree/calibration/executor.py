@@ -56,7 +56,9 @@ def answer(snapshot: Snapshot, question: Question, is_main: bool) -> Answer:
         state.set_missing(error.relation)
         snapshot.cache.forget_plans()
         return answer(snapshot, question, is_main)
-    state.store.used(compiled.reused, messages)
+    state.store.touch(compiled.reused)
+    for message in messages:
+        state.store.keep(message)
     if is_pivot:
         _remember(snapshot, table)
     return Answer(compiled.projection, compiled.plan, measured, table)
@@ -69,10 +71,12 @@ def plan(snapshot: Snapshot, question: Question) -> Plan:
     compiled = plans.get(question.key)
     if compiled is None:
         planned = plan_query(snapshot, question)
-        compiled = compile_plan(snapshot.schema, planned, planned.at_hand.messages)
+        compiled = compile_plan(snapshot.schema, planned, planned.available.messages)
+    if not compiled.plan.ways:
+        compiled = compiled.explained(state.engine)
         if not compiled.plan.refreshed:
             plans.put(question.key, compiled)
-    return compiled.explained(state.engine)
+    return compiled.plan
 
 
 def prepare(snapshot: Snapshot, question: Question, is_main: bool) -> Compiled:
@@ -83,12 +87,12 @@ def prepare(snapshot: Snapshot, question: Question, is_main: bool) -> Compiled:
     if known is not None:
         return known
     planned = plan_query(snapshot, question)
-    stale, stored = [key.edge for key in planned.plan.refreshed], planned.at_hand.stored
+    stale, stored = [key.edge for key in planned.plan.refreshed], planned.available.stored
     if not stale:
         compiled = compile_plan(schema, planned, stored)
         plans.put(question.key, compiled)
         return compiled
-    refreshed = refresh_messages(snapshot, planned.placement, planned.at_hand, stale, is_main)
+    refreshed = refresh_messages(snapshot, planned.placement, planned.available, stale, is_main)
     plans = cache.plans(state.store.version)
     compiled = compile_plan(schema, planned, {**stored, **refreshed.messages})
     plans.put(question.key, replace(compiled, plan=compiled.plan.refreshed_already))

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field, replace
 from calitree.calibration.compiler import Call, Wiring
 from calitree.calibration.message import Message, MessageKey, column_names
 from calitree.calibration.planning.placement import Placement
-from calitree.calibration.planning.plan import Measured, Plan, Send, Step
-from calitree.calibration.planning.staleness import AtHand
+from calitree.calibration.planning.plan import Measured, Send, Step
+from calitree.calibration.planning.staleness import Available
 from calitree.calibration.snapshot import Snapshot
 from calitree.calibration.versions import table_at
 from calitree.engines.api.contraction import Column, Contraction, Input, Output, Stored, Table
@@ -56,15 +56,15 @@ class Delta:
 def refresh_messages(
     snapshot: Snapshot,
     placement: Placement,
-    at_hand: AtHand,
+    available: Available,
     edges: Iterable[Edge],
     is_main: bool,
 ) -> Maintenance:
     """Refresh some messages; on the tree's own branch (`is_main`) a new one is pinned if the old one was."""
-    store, run = snapshot.state.store, Maintenance(snapshot, placement, at_hand)
+    store, run = snapshot.state.store, Maintenance(snapshot, placement, available)
     for edge, message in run.refresh(edges).items():
-        if is_main and edge in at_hand.stale:
-            store.succeed(at_hand.stale[edge].message, message)
+        if is_main and edge in available.stale:
+            store.succeed(available.stale[edge].message, message)
         else:
             store.keep(message)
     return run
@@ -73,12 +73,12 @@ def refresh_messages(
 class Maintenance:
     """One refresh of some messages of one placement. `messages` are those brought up to date."""
 
-    def __init__(self, snapshot: Snapshot, placement: Placement, at_hand: AtHand) -> None:
+    def __init__(self, snapshot: Snapshot, placement: Placement, available: Available) -> None:
         state = snapshot.state
         assert state.changes is not None
         self.engine, self.store, self.changes = updatable(state.engine), state.store, state.changes
         self.schema, self.placement, self.tree = snapshot.schema, placement, placement.tree
-        self.stored, self.stale = at_hand.stored, at_hand.stale
+        self.stored, self.stale = available.stored, available.stale
         self._can_subtract = all(a.semiring.minus for a in placement.query.aggregates)
         self.messages: dict[Edge, Message] = {}
         self.measured: dict[MessageKey | None, Measured] = {}
@@ -273,13 +273,10 @@ class Maintenance:
         only_keys: bool = False,
     ) -> Call:
         """One contraction of all messages that a bag sends along some edges."""
-        bag = edges[0][0]
         sends = [Send.of(self.placement, edge) for edge in edges]
         if only_keys:
             sends = [replace(send, aggregates=()) for send in sends]
-        plan = Plan(bag, (Step(bag, tuple(sends)),), (), None)
-        (call,) = Wiring(schema, self.placement, arrivals, plan).sends()
-        return call
+        return Wiring(schema, self.placement, arrivals).send(Step(edges[0][0], tuple(sends)))
 
     def _arrivals(
         self, edges: Sequence[Edge], past: Past, given: Mapping[Edge, Message] | None = None

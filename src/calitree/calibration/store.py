@@ -107,14 +107,14 @@ class Store:
         """
         with self._lock:
             self._restore = restore
-            at_hand = {key.digest for key in self._messages}
+            available = {key.digest for key in self._messages}
             pinned: dict[str, list[Message]] = {}
             for message in self.pinned:
                 pinned.setdefault(message.key.timeless.text, []).append(message)
             self._shelf = {}
             followed: set[Message] = set()
             for new in fresh:
-                if new.digest not in at_hand:
+                if new.digest not in available:
                     self._shelf.setdefault(new.digest, []).append(new)
                     ours = pinned.get(new.timeless, ()) if new.pinned else ()
                     followed |= {m for m in ours if m.column_texts.keys() <= new.columns.keys()}
@@ -123,10 +123,10 @@ class Store:
                 if not any(new.columns.keys() <= m.column_texts.keys() for m in ours):
                     self._shelf.setdefault(new.digest, []).append(new)
             for message in followed:
-                self._let_go(message)
+                self._unpin(message)
             self.version += 1
 
-    def _let_go(self, message: Message) -> None:
+    def _unpin(self, message: Message) -> None:
         """Allow a message to be evicted, and evict as many as do not fit."""
         self._kept[message] = size = message.table.nbytes
         self.kept_bytes += size
@@ -138,12 +138,6 @@ class Store:
     def _evict(self, message: Message) -> None:
         self.kept_bytes -= self._kept.pop(message)
         self._remove(message)
-
-    def used(self, reused: Iterable[Message], computed: Iterable[Message]) -> None:
-        """Note that some were used now, and keep the new ones while there is room."""
-        self.touch(reused)
-        for message in computed:
-            self.keep(message)
 
     def touch(self, messages: Iterable[Message]) -> None:
         """Note that these were used now."""
@@ -160,18 +154,13 @@ class Store:
             elif message in self._messages.get(message.key, ()):
                 return
             else:
-                self._pin(message)
+                self._insert(message, pinned=True)
             for key in list(self._times[message.key.timeless]):
                 if key != message.key:
                     for other in self._messages.get(key, ()):
                         if other not in self._kept and message.covers(other):
-                            self._let_go(other)
+                            self._unpin(other)
             self.version += 1
-
-    def _pin(self, message: Message) -> None:
-        # Before the others, so that it is used first and they can be evicted.
-        self._messages[message.key] = (message, *self._messages.get(message.key, ()))
-        self._dated(message.key)
 
     def keep(self, message: Message) -> None:
         """Keep while there is room."""
@@ -180,23 +169,23 @@ class Store:
                 if len(known.columns) == len(message.columns) and known.covers(message):
                     return
             if message.table.nbytes <= self.memory_limit:
-                self._keep(message)
+                self._insert(message, pinned=False)
                 self.version += 1
 
-    def _keep(self, message: Message) -> None:
-        self._messages[message.key] = (*self._messages.get(message.key, ()), message)
-        self._dated(message.key)
-        self._let_go(message)
-
-    def _dated(self, key: MessageKey) -> None:
+    def _insert(self, message: Message, pinned: bool) -> None:
+        """Add a message; those of its key that are pinned come first, so that others can be evicted."""
+        key, alike = message.key, self._messages.get(message.key, ())
+        self._messages[key] = (message, *alike) if pinned else (*alike, message)
         times = self._times.setdefault(key.timeless, {})
         times.pop(key, None)
         times[key] = None
         self.has_versions |= bool(key.versions)
         for old in list(times)[:-VERSIONS]:
-            for message in self._messages[old]:
-                if message in self._kept:
-                    self._evict(message)
+            for other in self._messages[old]:
+                if other in self._kept:
+                    self._evict(other)
+        if not pinned:
+            self._unpin(message)
 
     def _remove(self, message: Message) -> None:
         self.version += 1
@@ -218,7 +207,7 @@ class Store:
                 if shelved.pinned or shelved.table.nbytes <= self.memory_limit:
                     columns = ColumnsByText(shelved.columns)
                     message = Message(key, restore(shelved.table), columns, shelved)
-                    self._pin(message) if shelved.pinned else self._keep(message)
+                    self._insert(message, shelved.pinned)
                 else:
                     self._shelf.setdefault(key.digest, []).append(shelved)
 

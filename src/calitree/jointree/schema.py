@@ -114,9 +114,12 @@ class Schema:
     def _resolve_bare(self, name: str, available: tuple[str, ...]) -> Resolved:
         """A column without its relation."""
         relations = [self.relations[relation] for relation in available]
-        matches = _matches(name, relations, exactly=True) or _matches(
-            name, relations, exactly=False
-        )
+        matches = [(relation.name, name) for relation in relations if name in relation.columns]
+        if not matches:
+            folded = [(relation.name, find_name(name, relation.columns)) for relation in relations]
+            matches = [(relation, column) for relation, column in folded if column is not None]
+        # A relation that was added does not change what a name means.
+        matches[1:] = [match for match in matches[1:] if not self.relations[match[0]].added]
         if not matches:
             raise self._no_column(name, available)
         attributes = {self.attribute_of[match] for match in matches}
@@ -192,16 +195,6 @@ class Schema:
         return groups
 
 
-def _matches(name: str, relations: Iterable[Relation], exactly: bool) -> list[ColumnName]:
-    """The columns of a name; an added relation's only if there is no other, to keep what names mean."""
-    matches: list[ColumnName] = []
-    for relation in relations:
-        column = find_name(name, relation.columns, exactly)
-        if column is not None and not (matches and relation.added):
-            matches.append((relation.name, column))
-    return matches
-
-
 def find_relation(name: str, relations: Mapping[str, Relation]) -> Relation:
     """The relation of a name, exactly or the only one that differs in case."""
     match = find_name(name, relations)
@@ -219,14 +212,12 @@ def find_column(name: str, relation: Relation) -> str:
     return match
 
 
-def find_name(name: object, options: Iterable[str], exactly: bool | None = None) -> str | None:
+def find_name(name: object, options: Iterable[str]) -> str | None:
     """`name` among `options`: exactly, or the only one that differs in case."""
-    known = list(options)
     if not isinstance(name, str):
         return None
-    if exactly is not False and name in known:
+    known = list(options)
+    if name in known:
         return name
-    if exactly is True:
-        return None
     folded = [option for option in known if option.lower() == name.lower()]
     return folded[0] if len(folded) == 1 else None

@@ -13,7 +13,7 @@ from math import inf, prod
 
 from calitree.calibration.message import Message
 from calitree.calibration.planning.placement import Placement
-from calitree.calibration.planning.staleness import AtHand
+from calitree.calibration.planning.staleness import Available
 from calitree.calibration.state import TreeState
 from calitree.engines.api.contraction import Table
 from calitree.jointree.bag import Edge
@@ -128,15 +128,17 @@ class Cost:
         return self.absorbing * self.contraction(root, None) + sent
 
 
-def choose_root(state: TreeState, schema: Schema, placement: Placement, at_hand: AtHand) -> str:
+def choose_root(
+    state: TreeState, schema: Schema, placement: Placement, available: Available
+) -> str:
     """Single-query optimisation (§3.3.1): the cheapest bag."""
     cost = Cost(
         schema,
         placement,
-        at_hand.messages,
+        available.messages,
         # What is worth keeping beside a cube is in the cube.
         keeps=not state.cube_pivots and state.store.memory_limit > 0,
-        refreshing={edge: stale.work for edge, stale in at_hand.stale.items()},
+        refreshing={edge: stale.work for edge, stale in available.stale.items()},
         cardinalities=state.cardinalities,
     )
     return cheapest_root(cost)

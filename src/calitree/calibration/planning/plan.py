@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from calitree.calibration.message import MessageKey
 from calitree.calibration.planning.placement import Placement
-from calitree.calibration.planning.staleness import AtHand
+from calitree.calibration.planning.staleness import Available
 from calitree.calibration.projection import Projection
 from calitree.jointree.bag import Edge
 from calitree.query.annotation import Aggregate, Annotation, Lift
@@ -215,4 +215,4 @@ class Planned:
     projection: Projection
     plan: Plan
     placement: Placement
-    at_hand: AtHand
+    available: Available

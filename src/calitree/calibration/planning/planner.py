@@ -14,7 +14,7 @@ from calitree.calibration.message import Message, MessageKey
 from calitree.calibration.planning.cost import avoiding, choose_root
 from calitree.calibration.planning.placement import Placement, push_down, with_bindings
 from calitree.calibration.planning.plan import Absorb, Plan, Planned, Send, Step
-from calitree.calibration.planning.staleness import AtHand, find_messages
+from calitree.calibration.planning.staleness import Available, find_messages
 from calitree.calibration.snapshot import Snapshot
 from calitree.jointree.bag import Edge
 from calitree.jointree.hypertree import Hypertree
@@ -29,18 +29,18 @@ def plan_query(snapshot: Snapshot, question: Question) -> Planned:
         schema = avoiding(schema, state.missing)
     projection = snapshot.bind(question)
     placement = with_bindings(snapshot.placement(projection.query), pivot)
-    at_hand = find_messages(state, schema, placement)
-    root = choose_root(state, schema, placement, at_hand)
-    missing = missing_edges(placement, root, at_hand)
+    available = find_messages(state, schema, placement)
+    root = choose_root(state, schema, placement, available)
+    missing = missing_edges(placement, root, available)
     pushed = push_down(placement, root, missing)
     if pushed is not placement:
-        placement, at_hand = pushed, find_messages(state, schema, pushed)
-        missing = missing_edges(placement, root, at_hand)
-    plan = emit(placement, pivot, root, missing, at_hand)
-    return Planned(projection, plan, placement, at_hand)
+        placement, available = pushed, find_messages(state, schema, pushed)
+        missing = missing_edges(placement, root, available)
+    plan = emit(placement, pivot, root, missing, available)
+    return Planned(projection, plan, placement, available)
 
 
-def missing_edges(placement: Placement, root: str, at_hand: AtHand) -> frozenset[Edge]:
+def missing_edges(placement: Placement, root: str, available: Available) -> frozenset[Edge]:
     """The edges towards the root to be computed: the Steiner tree without its root.
 
     What is needed only for a message that is reused is not needed at all.
@@ -49,7 +49,7 @@ def missing_edges(placement: Placement, root: str, at_hand: AtHand) -> frozenset
     missing: set[Edge] = set()
     for u, v in reversed(parents.items()):
         wanted = v == root or (v, parents[v]) in missing
-        if wanted and (u, v) in placement.edges and (u, v) not in at_hand.messages:
+        if wanted and (u, v) in placement.edges and (u, v) not in available.messages:
             missing.add((u, v))
     return frozenset(missing)
 
@@ -59,7 +59,7 @@ def emit(
     pivot: Placement,
     root: str,
     missing: frozenset[Edge],
-    at_hand: AtHand,
+    available: Available,
 ) -> Plan:
     """Send what is missing towards the root, leaves first, and absorb there."""
     upward, query = placement.tree.upward(root), placement.query
@@ -74,10 +74,10 @@ def emit(
         steps=tuple(
             Step(edge[0], (Send.of(placement, edge, pivot),)) for edge in upward if edge in missing
         ),
-        reused=tuple(placement.keys[edge] for edge in used if edge not in at_hand.stale),
+        reused=tuple(placement.keys[edge] for edge in used if edge not in available.stale),
         absorb=Absorb(root, query.keep, placement.where(root, None), query.aggregates),
         placed=placement.placed(root, pivot),
-        refreshed=tuple(placement.keys[edge] for edge in used if edge in at_hand.stale),
+        refreshed=tuple(placement.keys[edge] for edge in used if edge in available.stale),
     )
 
 

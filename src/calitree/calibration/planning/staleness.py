@@ -35,7 +35,7 @@ class Stale:
 
 
 @dataclass(frozen=True)
-class AtHand:
+class Available:
     """The messages that there are for a placement.
 
     Those `stored` are up to date; those that are `stale` would have to be refreshed.
@@ -47,13 +47,13 @@ class AtHand:
     """All of them."""
 
 
-def find_messages(state: TreeState, schema: Schema, placement: Placement) -> AtHand:
+def find_messages(state: TreeState, schema: Schema, placement: Placement) -> Available:
     """The messages in the store, and those that were right at earlier versions."""
     store, changes = state.store, state.changes
     stored = stored_edges(placement, store)
     updated = store.has_versions or any(placement.versions.values())
     if changes is None or not updated or len(stored) == len(placement.edges):
-        return AtHand(stored, {}, stored)
+        return Available(stored, {}, stored)
     estimates = _Estimates(schema, placement, changes)
     able: dict[Edge, Stale] = {}
     for edge in placement.edges - stored.keys():
@@ -63,7 +63,7 @@ def find_messages(state: TreeState, schema: Schema, placement: Placement) -> AtH
         if known:
             able[edge] = min(known, key=lambda option: option.work)
     stale = {edge: s for edge, s in able.items() if _can_refresh(placement, edge, stored, able)}
-    return AtHand(stored, stale, {**stored, **{edge: s.message for edge, s in stale.items()}})
+    return Available(stored, stale, {**stored, **{edge: s.message for edge, s in stale.items()}})
 
 
 def stored_edges(placement: Placement, store: Store) -> dict[Edge, Message]:
