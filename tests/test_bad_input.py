@@ -1058,10 +1058,10 @@ def refused_while_computing(engine: Any) -> None:
 
 
 @pytest.mark.parametrize("engine", ["reference", "local"])
-def test_found_while_computing(engine: str) -> None:
+def test_refused_while_computing(engine: str) -> None:
     refused_while_computing(engine)
 
 
 @pytest.mark.spark
-def test_found_while_computing_on_spark(spark: Any) -> None:
+def test_refused_while_computing_on_spark(spark: Any) -> None:
     refused_while_computing(spark)

@@ -113,7 +113,7 @@ def test_a_star_is_calibrated_in_one_contraction_of_the_fact() -> None:
     )
 
 
-def test_progress_is_told_bag_by_bag() -> None:
+def test_progress_is_reported_bag_by_bag() -> None:
     calls: list[tuple[int, int, str]] = []
     nations().calibrate(progress=lambda done, total, what: calls.append((done, total, what)))
     assert calls[0][:2] == (0, 8) and calls[-1] == (8, 8, "")

@@ -41,7 +41,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, progress: bool |
     return stream.getvalue()
 
 
-def test_a_function_is_told_of_every_step_and_of_the_end() -> None:
+def test_a_function_is_called_at_every_step_and_at_the_end() -> None:
     calls: list[tuple[int, int, str]] = []
     plan = graph().calibrate(progress=lambda *call: calls.append(call)).calibration
     assert plan is not None

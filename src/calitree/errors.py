@@ -112,10 +112,11 @@ class MissingRelationError(EngineError):
     Attributes:
         relation: Its name.
 
-    >>> raise MissingRelationError("sales", "sales.parquet is not there")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-        ...
-    calitree.errors.MissingRelationError: This needs the rows of sales, and sales.parquet is not there. ...
+    Example:
+        >>> raise MissingRelationError("sales", "sales.parquet is not there")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        calitree.errors.MissingRelationError: This needs the rows of sales, and sales.parquet is not there. ...
     """
 
     def __init__(self, relation: str, reason: str) -> None:

@@ -39,13 +39,14 @@ class JoinGraph:
     Raises:
         EngineError: There is no such engine.
 
-    >>> g = JoinGraph(engine="reference")
-    >>> g.add_relation("sales", {"store": [1, 1, 2], "price": [10, 20, 5]})
-    >>> g.add_relation("stores", {"id": [1, 2], "city": ["Quito", "Cuenca"]})
-    >>> g.add_join("sales", "stores", on={"store": "id"})
-    >>> wide = g.calibrate({"revenue": "sum(price)"})
-    >>> wide.query(group_by=["city"]).rows()
-    [{'city': 'Quito', 'revenue': 30}, {'city': 'Cuenca', 'revenue': 5}]
+    Example:
+        >>> g = JoinGraph(engine="reference")
+        >>> g.add_relation("sales", {"store": [1, 1, 2], "price": [10, 20, 5]})
+        >>> g.add_relation("stores", {"id": [1, 2], "city": ["Quito", "Cuenca"]})
+        >>> g.add_join("sales", "stores", on={"store": "id"})
+        >>> wide = g.calibrate({"revenue": "sum(price)"})
+        >>> wide.query(group_by=["city"]).rows()
+        [{'city': 'Quito', 'revenue': 30}, {'city': 'Cuenca', 'revenue': 5}]
     """
 
     def __init__(self, engine: Any = None) -> None:
@@ -64,8 +65,10 @@ class JoinGraph:
 
         Raises:
             SchemaError: The name is taken or is no name, or the source cannot be a relation.
+            EngineError: The source cannot be read.
 
-        >>> graph.add_relation("cities", {"city": ["Quito"], "people": [2_700_000]})
+        Example:
+            >>> graph.add_relation("cities", {"city": ["Quito"], "people": [2_700_000]})
         """
         checked_name(name, self._relations)
         table = self.engine.load(name, source)
@@ -95,8 +98,9 @@ class JoinGraph:
             SchemaError: A relation or a column is unknown, the columns cannot be equal, or the join would
                 make two columns of one relation equal.
 
-        >>> graph.add_relation("cities", {"city": ["Quito"], "people": [2_700_000]})
-        >>> graph.add_join("stores", "cities", on="city")
+        Example:
+            >>> graph.add_relation("cities", {"city": ["Quito"], "people": [2_700_000]})
+            >>> graph.add_join("stores", "cities", on="city")
         """
         if condition is not None:
             raise SchemaError(
@@ -172,8 +176,9 @@ class JoinGraph:
             TreeError: The graph is not connected, or the bags break a property of a junction hypertree.
             SchemaError: A column or a relation is unknown.
 
-        >>> graph.hypertree(empty={"view": ["sales.store"]}).neighbours("view")
-        ('sales', 'stores')
+        Example:
+            >>> graph.hypertree(empty={"view": ["sales.store"]}).neighbours("view")
+            ('sales', 'stores')
         """
         schema = self.schema
         if bags is not None and redundant:
@@ -222,12 +227,14 @@ class JoinGraph:
             The wide table, ready to be asked.
 
         Raises:
-            QueryError: A measure or a column cannot be asked for.
+            QueryError: An argument is not what it should be, or a question has no meaning here.
+            SchemaError: There is no such column.
             ExpressionError: An expression does not parse, or cannot be factorised.
-            TreeError: The graph has no tree.
+            TreeError: The graph has no relation, or is not connected.
 
-        >>> graph.calibrate({"n": "count(*)"}, group_by=["city"]).query(["city"]).rows()
-        [{'city': 'Quito', 'n': 2}, {'city': 'Cuenca', 'n': 1}]
+        Example:
+            >>> graph.calibrate({"n": "count(*)"}, group_by=["city"]).query(["city"]).rows()
+            [{'city': 'Quito', 'n': 2}, {'city': 'Cuenca', 'n': 1}]
         """
         if not isinstance(measures, Mapping | None):
             raise QueryError(f"measures is {{name: expression}}; got {measures!r}.")
@@ -272,11 +279,12 @@ def open_tree(
     Raises:
         SavedError: There is no saved tree, or it cannot be read.
 
-    >>> g = JoinGraph(engine="local")
-    >>> g.add_relation("sales", {"price": [10, 20]})
-    >>> version = g.calibrate().save("tree")
-    >>> open_tree("tree", engine="local").query().rows()
-    [{'n': 2}]
+    Example:
+        >>> g = JoinGraph(engine="local")
+        >>> g.add_relation("sales", {"price": [10, 20]})
+        >>> version = g.calibrate().save("tree")
+        >>> open_tree("tree", engine="local").query().rows()
+        [{'n': 2}]
     """
     return WideTable(*read_tree(path, engine_of(engine), version))
 

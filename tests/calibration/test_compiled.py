@@ -101,7 +101,7 @@ def test_a_question_that_cannot_be_remembered_is_answered() -> None:
     assert rows(wide, question) == rows(wide, BY_CITY)
 
 
-def test_a_message_that_was_kept_is_found_and_then_the_plan_is_stable() -> None:
+def test_a_kept_message_is_reused_and_then_the_plan_is_stable() -> None:
     wide, spy = shop()
     question = in_city("Quito")
     first, second = wide.query(**question), wide.query(**question)
@@ -161,7 +161,7 @@ def test_where_nothing_is_kept_the_plan_is_remembered_too() -> None:
     assert wide.state.store.kept_bytes == 0
 
 
-def test_messages_that_are_pinned_later_are_found() -> None:
+def test_messages_that_are_pinned_after_planning_are_reused() -> None:
     calibrated_graph, spy = shop()
     wide = WideTable(
         Branch.new(

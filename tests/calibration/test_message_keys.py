@@ -49,7 +49,7 @@ def contents(wide: WideTable) -> dict[Any, Any]:
     return rows_by_key
 
 
-def test_equal_keys_carry_equal_messages() -> None:
+def test_equal_keys_have_equal_messages() -> None:
     """Two pivots over one database: where a key and an aggregate agree, the columns are equal."""
     compared = []
 

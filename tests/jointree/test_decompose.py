@@ -110,7 +110,7 @@ def test_no_bag_is_wider_than_the_join(shape: dict[str, str], rows: dict[str, in
 
 @settings(max_examples=examples(100))
 @given(shape=shapes(), rows=sizes)
-def test_the_redundant_design_gives_each_relation_its_bag(
+def test_the_redundant_design_gives_every_relation_its_bag(
     shape: dict[str, str], rows: dict[str, int]
 ) -> None:
     graph = graph_of(shape, rows)
@@ -260,7 +260,7 @@ def test_the_tree_does_not_depend_on_the_order_of_sets() -> None:
     assert run(code, "1") == run(code, "2") != ""
 
 
-def test_an_acyclic_tree_is_made_and_printed_without_scipy() -> None:
+def test_an_acyclic_tree_is_computed_and_printed_without_scipy() -> None:
     code = """
 import sys
 import calitree as ct

@@ -39,8 +39,9 @@ class MessageKey:
         annotations: The γ, σ, R̄, R⁺ and R* in effect on the source's side of the edge. γ_A is left out
             where A is in the separator: there it is kept in any case.
 
-    >>> print(wide.plan(group_by=["city"]).reused[0])
-    sales→stores
+    Example:
+        >>> print(wide.plan(group_by=["city"]).reused[0])
+        sales→stores
     """
 
     source: str
@@ -89,8 +90,9 @@ class MessageKey:
         Returns:
             A key that has these versions and all other annotations of this one.
 
-        >>> MessageKey("sales", "stores").at({"sales": 7}).versions
-        {'sales': 7}
+        Example:
+            >>> MessageKey("sales", "stores").at({"sales": 7}).versions
+            {'sales': 7}
         """
         updates = frozenset(Update(name, version) for name, version in versions.items() if version)
         return MessageKey(self.source, self.target, self.timeless.annotations | updates)

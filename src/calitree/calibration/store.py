@@ -28,8 +28,8 @@ class Store:
     """Messages, pinned and kept. One key may have several messages with different columns.
 
     `version` changes whenever a message comes or goes: what was planned at this version is still the best
-    plan there is. The lock guards all fields. It is held while the engine restores a saved message, which
-    reads nothing, and takes no other lock of `calibration`.
+    plan there is. Every change is made under the lock; `find` reads without it. It is held while the engine
+    restores a saved message, which reads no file, and takes no other lock of `calibration`.
     """
 
     def __init__(

@@ -37,10 +37,11 @@ class Joinable:
         keys: The attributes that it joins on, and its columns for them.
         prefix: What the names of its own attributes begin with.
 
-    >>> from calitree.jointree.augment import joinable
-    >>> sizes = {"id": [1, 2], "size": [90, 40]}
-    >>> joinable(wide.schema, wide.engine, sizes, on={"stores.id": "id"}, name="sizes").columns
-    ('sizes.size',)
+    Example:
+        >>> from calitree.jointree.augment import joinable
+        >>> sizes = {"id": [1, 2], "size": [90, 40]}
+        >>> joinable(wide.schema, wide.engine, sizes, on={"stores.id": "id"}, name="sizes").columns
+        ('sizes.size',)
     """
 
     relation: Relation

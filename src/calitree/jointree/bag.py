@@ -18,8 +18,9 @@ class Bag:
         relations: The relations mapped to it (X⁻¹); an empty bag has none.
         extra: Those of its attributes that were added for a relation that joined the tree later.
 
-    >>> wide.tree.bag("stores").relations
-    ('stores',)
+    Example:
+        >>> wide.tree.bag("stores").relations
+        ('stores',)
     """
 
     name: str

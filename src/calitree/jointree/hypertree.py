@@ -39,11 +39,12 @@ class Hypertree:
     Raises:
         TreeError: One of the properties does not hold; the message names the attribute or relation.
 
-    >>> print(graph.hypertree())
-    sales [sales]   width 1, at most 3 distinct rows
-      — stores on sales.store
-    stores [stores]   width 1, at most 2 distinct rows
-      — sales on sales.store
+    Example:
+        >>> print(graph.hypertree())
+        sales [sales]   width 1, at most 3 distinct rows
+          — stores on sales.store
+        stores [stores]   width 1, at most 2 distinct rows
+          — sales on sales.store
     """
 
     bags: tuple[Bag, ...]
@@ -118,8 +119,9 @@ class Hypertree:
         Raises:
             KeyError: There is no such bag.
 
-        >>> sorted(wide.tree.bag("stores").attributes)
-        ['sales.store', 'stores.city']
+        Example:
+            >>> sorted(wide.tree.bag("stores").attributes)
+            ['sales.store', 'stores.city']
         """
         return self._by_name[name]
 
@@ -132,8 +134,9 @@ class Hypertree:
         Returns:
             The names of its neighbours.
 
-        >>> wide.tree.neighbours("stores")
-        ('sales',)
+        Example:
+            >>> wide.tree.neighbours("stores")
+            ('sales',)
         """
         return self._neighbours[name]
 
@@ -147,8 +150,9 @@ class Hypertree:
         Returns:
             The names of the bags that are left with the source if the edge is cut.
 
-        >>> wide.tree.subtree("sales", "stores")
-        frozenset({'sales'})
+        Example:
+            >>> wide.tree.subtree("sales", "stores")
+            frozenset({'sales'})
         """
         return self._subtrees[source, target]
 
@@ -162,8 +166,9 @@ class Hypertree:
         Returns:
             The attributes, each named by its first column.
 
-        >>> wide.tree.separator("sales", "stores")
-        frozenset({'sales.store'})
+        Example:
+            >>> wide.tree.separator("sales", "stores")
+            frozenset({'sales.store'})
         """
         return self.bag(a).attributes & self.bag(b).attributes
 
@@ -177,8 +182,9 @@ class Hypertree:
         Returns:
             Attributes of the separator, for a relation that was added later.
 
-        >>> wide.tree.extra("sales", "stores")
-        frozenset()
+        Example:
+            >>> wide.tree.extra("sales", "stores")
+            frozenset()
         """
         return self.separator(a, b) & (self.bag(a).extra | self.bag(b).extra)
 
@@ -191,8 +197,9 @@ class Hypertree:
         Returns:
             The name of its bag.
 
-        >>> wide.tree.home("sales")
-        'sales'
+        Example:
+            >>> wide.tree.home("sales")
+            'sales'
         """
         return self._homes[relation]
 
@@ -205,8 +212,9 @@ class Hypertree:
         Returns:
             The names of the bags.
 
-        >>> wide.tree.holders(["sales.price"])
-        frozenset({'sales'})
+        Example:
+            >>> wide.tree.holders(["sales.price"])
+            frozenset({'sales'})
         """
         sets = [self._holders.get(a, frozenset()) for a in attributes]
         return frozenset.intersection(*sets) if sets else frozenset(self._by_name)
@@ -221,8 +229,9 @@ class Hypertree:
         Returns:
             One of the options.
 
-        >>> wide.tree.nearest(frozenset({"sales", "stores"}), root="stores")
-        'stores'
+        Example:
+            >>> wide.tree.nearest(frozenset({"sales", "stores"}), root="stores")
+            'stores'
         """
         bag = root
         while bag not in options:
@@ -238,8 +247,9 @@ class Hypertree:
         Returns:
             Each edge as a pair of a child and its parent.
 
-        >>> wide.tree.upward("stores")
-        [('sales', 'stores')]
+        Example:
+            >>> wide.tree.upward("stores")
+            [('sales', 'stores')]
         """
         order: list[Edge] = []
         frontier: list[tuple[str, str | None]] = [(root, None)]
@@ -268,8 +278,9 @@ class Hypertree:
         Raises:
             TreeError: There are no attributes, or the bag beside it lacks one of them.
 
-        >>> print(graph.hypertree().with_empty_bag("by_price", ["sales.price"]).bags[-1].name)
-        by_price
+        Example:
+            >>> print(graph.hypertree().with_empty_bag("by_price", ["sales.price"]).bags[-1].name)
+            by_price
         """
         wanted = frozenset(attributes)
         if not wanted:

@@ -118,10 +118,11 @@ class Plan:
             absorption.
         ways: How the engine would compute each message, if it has several ways.
 
-    >>> print(wide.plan(group_by=["city"]))
-    root stores   reused 1 of 1 messages
-    reuse   sales→stores
-    absorb  stores         keep stores.city
+    Example:
+        >>> print(wide.plan(group_by=["city"]))
+        root stores   reused 1 of 1 messages
+        reuse   sales→stores
+        absorb  stores         keep stores.city
     """
 
     root: str
@@ -155,8 +156,9 @@ class Plan:
         Returns:
             A plan that prints them.
 
-        >>> wide.plan().after(wide.query().plan.measured).seconds is None
-        False
+        Example:
+            >>> wide.plan().after(wide.query().plan.measured).seconds is None
+            False
         """
         return replace(self, measured=dict(measured))
 
