@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from inspect import getattr_static
 from typing import Any
 
 import pytest
@@ -49,7 +50,7 @@ def test_it_does_not_replace_what_is_there(wide: ct.WideTable, name: str) -> Non
     function.__name__ = function.__qualname__ = name
     with pytest.raises(ct.CalitreeError, match=f"A wide table has {name} already"):
         ct.application(function)
-    assert vars(ct.WideTable)[name] is not function
+    assert getattr_static(ct.WideTable, name) is not function
 
 
 def test_those_of_calitree_are_imported_when_one_is_wanted(wide: ct.WideTable) -> None:

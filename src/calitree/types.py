@@ -1,11 +1,12 @@
-"""What calitree needs to know of a column's type: its kind, and which kinds can be compared.
+"""The kinds of values that calitree tells apart, and which kinds can be compared or mixed.
 
-The engines have types of their own (Arrow's, Spark's); the core only asks whether two columns can
-be joined or compared, and whether a column can be summed.
+The engines have types of their own (Arrow's, Spark's). The core only asks whether two columns can be
+joined or compared, and whether a column can be summed.
 """
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 
 
@@ -32,7 +33,7 @@ class Kind(Enum):
 
     @property
     def is_number(self) -> bool:
-        """Whether it can be summed."""
+        """Whether sums and products of its values are numbers."""
         return self in (Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT)
 
     @property
@@ -54,7 +55,27 @@ _PHRASES = {
     Kind.OTHER: "a value of an unsupported type",
 }
 
-_BY_PREFIX = {
+
+def common_kind(*kinds: Kind) -> Kind | None:
+    """The kind that can hold values of all these kinds; None if there is none.
+
+    NULL fits every kind. Integers and decimals make decimals, and with floats they make floats;
+    dates and timestamps make timestamps.
+
+    >>> common_kind(Kind.INTEGER, Kind.FLOAT, Kind.NULL)
+    <Kind.FLOAT: 'float'>
+    """
+    known = set(kinds) - {Kind.NULL}
+    if len(known) <= 1:
+        return known.pop() if known else Kind.NULL
+    if all(kind.is_number for kind in known):
+        return Kind.FLOAT if Kind.FLOAT in known else Kind.DECIMAL
+    if all(kind.is_temporal for kind in known):
+        return Kind.TIMESTAMP_TZ if Kind.TIMESTAMP_TZ in known else Kind.TIMESTAMP
+    return None
+
+
+_KIND_OF_ARROW = {
     "bool": Kind.BOOLEAN,
     "int": Kind.INTEGER,
     "uint": Kind.INTEGER,
@@ -75,7 +96,7 @@ _BY_PREFIX = {
 
 
 def kind_of_arrow(dtype: object) -> Kind:
-    """The kind of an Arrow type, by its name, so that the core need not import pyarrow.
+    """The kind of an Arrow type, by the type's name, so that the core need not import pyarrow.
 
     >>> kind_of_arrow("int32"), kind_of_arrow("timestamp[us, tz=UTC]")
     (<Kind.INTEGER: 'integer'>, <Kind.TIMESTAMP_TZ: 'timestamp with time zone'>)
@@ -87,5 +108,5 @@ def kind_of_arrow(dtype: object) -> Kind:
         return Kind.TIMESTAMP_TZ if "tz=" in text else Kind.TIMESTAMP
     if text.startswith("string_view"):
         return Kind.STRING
-    name = text.split("[")[0].split("(")[0].split(",")[0]
-    return _BY_PREFIX.get(name, _BY_PREFIX.get(name.rstrip("0123456789"), Kind.OTHER))
+    name = re.split(r"[\[(,]", text, maxsplit=1)[0]
+    return _KIND_OF_ARROW.get(name, _KIND_OF_ARROW.get(name.rstrip("0123456789"), Kind.OTHER))

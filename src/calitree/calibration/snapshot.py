@@ -25,8 +25,8 @@ from calitree.engines.api.contraction import Column, Contraction, Input, Lifted,
 from calitree.engines.api.semiring import SUM_PRODUCT
 from calitree.engines.api.signed import Linear
 from calitree.jointree.schema import Relation, Schema
-from calitree.query.aggregates import Measure, measure_of
 from calitree.query.binder import MeasureLike, Query, Question, bind
+from calitree.query.measure import Measure, measure_of
 from calitree.sql.nodes import cast, kind_of, not_null, number, when
 from calitree.sql.parser import expression_of
 from calitree.types import Kind

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from calitree.cache import LRUCache, cached_property
 from calitree.calibration.planning.placement import Subtrees
@@ -24,6 +24,9 @@ MODES: tuple[Mode, ...] = ("lazy", "eager", "recompute")
 
 QUESTIONS_REMEMBERED = 1_000
 """Questions whose meaning, and plan, each cache keeps."""
+
+ReadFiles: TypeAlias = dict[str, dict[str, tuple[int, int]]]
+"""For each directory, names of files with their modification times and sizes. It is replaced, not changed."""
 
 
 class ArrowTypes(NamedTuple):
@@ -56,7 +59,9 @@ class TreeState:
     bound: dict[object, str] | None = None
     """The bag of each of the pivot's filters, whatever the version."""
     streams: dict[str, int] = field(default_factory=dict)
-    """For each stream, the last batch that is in the tree."""
+    """For each stream of Spark, the last batch that is in the tree."""
+    read_files: dict[str, ReadFiles] = field(default_factory=dict)
+    """For each relation, the files of file streams whose rows are in the tree."""
     cardinalities: dict[frozenset[str], int] = field(default_factory=dict)
     """How many combinations of values separators had when the tree was last calibrated."""
     cube_pivots: tuple[Question, ...] = ()
@@ -94,6 +99,7 @@ class TreeState:
             centers=dict(self.centers),
             bound=self.bound and dict(self.bound),
             streams={},
+            read_files={},
             arrow_types=dict(self.arrow_types),
         )
 

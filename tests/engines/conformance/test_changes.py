@@ -392,7 +392,7 @@ def test_few_rows_visit_few(is_message: bool, where: tuple[str, ...], on: tuple[
             tables = engine.contract(Contraction(inputs, outputs))
             found.append([by_key(engine, t, o.keep) for t, o in zip(tables, outputs, strict=True)])
         if isinstance(engine, LocalEngine):
-            assert [tuple(a for a, _ in key) for key in table.found_by] == [on]
+            assert [tuple(a for a, _ in key) for key in table.indexed_keys] == [on]
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(reduction, "Scan", None)
                 engine.contract(Contraction(inputs, outputs))

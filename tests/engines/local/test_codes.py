@@ -17,14 +17,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calitree.engines.local.encoding import spaces
+from calitree.engines.local.encoding import numbering, spaces
 from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.encoding.dictionary import Dictionary
-from calitree.engines.local.encoding.numbering import Piece, number, number_any, pieces
+from calitree.engines.local.encoding.numbering import Piece, number, number_any, number_rows, pieces
 from calitree.engines.local.encoding.spaces import RowIndex, place
-from calitree.engines.local.join import star
-from calitree.engines.local.join.star import group
-from calitree.engines.local.tables.tables import ArrowColumns, Relation
+from calitree.engines.local.tables.tables import ArrowColumns, EncodedRelation
 from calitree.engines.local.vm import parallel
 from calitree.errors import EngineError
 from tests.support.scale import examples
@@ -196,9 +194,9 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """How integers are numbered; and threads that take two rows each."""
     answer = {"tables": True, "hashes": False}.get(request.param)
     if answer is not None:
-        for module in (dictionary, spaces, star):
+        for module in (dictionary, spaces, numbering):
             monkeypatch.setattr(module, "is_small", lambda span, length: answer)
-    monkeypatch.setattr(parallel, "GRAIN", 2)
+    monkeypatch.setattr(parallel, "MIN_ROWS_PER_THREAD", 2)
     return str(request.param)
 
 
@@ -303,7 +301,7 @@ def test_groups_take_null_for_a_value(way: str) -> None:
         size = 5 if way == "tables" else size  # a table over all that may be there
         rows = [tuple(code * (size // 5) for code in row) for row in drawn]
         columns = [np.array([row[i] for row in rows], np.int32) for i in range(3)]
-        groups, found = group(columns, [size] * 3, len(rows))
+        groups, found = number_rows(columns, [size] * 3, len(rows))
         distinct = list(zip(*(each.tolist() for each in found), strict=True))
         assert [distinct[at] for at in groups.tolist()] == rows
         assert len(distinct) == len(set(rows))
@@ -312,7 +310,7 @@ def test_groups_take_null_for_a_value(way: str) -> None:
 
 
 def test_no_attribute_is_one_group() -> None:
-    groups, found = group([], [], 3)
+    groups, found = number_rows([], [], 3)
     assert (groups.tolist(), found) == ([0, 0, 0], [])
 
 
@@ -343,7 +341,7 @@ def test_the_place_of_an_id(ids: list[int]) -> None:
 def test_ids_tell_their_codes_unless_one_is_null(nulls: bool) -> None:
     """So codes that were only made for ids are given up; with NULLs each attribute keeps its own."""
     a, b = [1, 2, None if nulls else 1, 2], ["x", None if nulls else "y", "y", "y"]
-    table = Relation(Codebook(1), ArrowColumns(pa.table({"a": a, "b": b})))
+    table = EncodedRelation(Codebook(1), ArrowColumns(pa.table({"a": a, "b": b})))
     names = {"a": "a", "b": "b"}
     ids = table.ids(table.book.space(("a", "b")), names)
     assert [bool(at) for at in ids] == [

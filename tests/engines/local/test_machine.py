@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from calitree.engines.local.encoding.values import from_halves
-from calitree.engines.local.vm import machine, parallel
-from calitree.engines.local.vm.machine import LANES
+from calitree.engines.local.vm import parallel
+from calitree.engines.local.vm.machine import LANES, Opcode
 from calitree.engines.local.vm.program import Accumulator, Program, Register
 
 Array = Any
@@ -51,7 +51,7 @@ class Data:
             (sums,) = self.program.sum(register, row, self.rows)
         else:  # of one value each, so nothing can be too large
             sums = self.program._accumulate(
-                machine.SCATTER_INT, register, row, Accumulator(self.rows, 0, "add")
+                Opcode.SCATTER_INT, register, row, Accumulator(self.rows, 0, "add")
             )
         assert self.program.run(1)
         return sums.data[self.visited]
@@ -180,7 +180,7 @@ def test_an_instruction(name: str, chosen: str) -> None:
 @pytest.fixture(params=[1, 2, 3])
 def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Each takes at least 700 rows, so that what they found must be merged."""
-    monkeypatch.setattr(parallel, "GRAIN", 700)
+    monkeypatch.setattr(parallel, "MIN_ROWS_PER_THREAD", 700)
     return int(request.param)
 
 
@@ -347,6 +347,13 @@ def test_equal_instructions_are_written_once() -> None:
     assert len(p._accumulators) == 2
 
 
+def test_the_table_of_opcodes_is_whole() -> None:
+    """Every instruction has a number, a meaning and a kernel of its own."""
+    assert [int(opcode) for opcode in Opcode] == list(range(len(Opcode)))
+    assert all(opcode.meaning for opcode in Opcode)
+    assert len({opcode.kernel for opcode in Opcode}) == len(Opcode)
+
+
 def test_arrays_live_as_long_as_the_program() -> None:
     """It has only their addresses; each of these would else be given the place of the one before."""
     program = Program(1000)
@@ -358,7 +365,7 @@ def test_arrays_live_as_long_as_the_program() -> None:
 def test_few_rows_or_many_groups_are_not_shared_between_threads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(parallel, "GRAIN", 10)
+    monkeypatch.setattr(parallel, "MIN_ROWS_PER_THREAD", 10)
     for rows, groups, copies in ((100, 50, 2), (100, 51, 1), (19, 1, 1), (20, 1, 2)):
         program = Program(rows)
         index = program.index(np.zeros(rows, np.int32))

@@ -176,7 +176,7 @@ def test_all_kinds_of_measures_and_groups(nulls: bool) -> None:
 
 def test_two_threads_find_the_same(spy: Spy) -> None:
     """In a table that is large enough for two to be used, by all that numbers, reads and sums."""
-    tables = database(2 * parallel.GRAIN + 1, nulls=True)
+    tables = database(2 * parallel.MIN_ROWS_PER_THREAD + 1, nulls=True)
     found = []
     for threads in (1, 2):
         wide = graph(tables, LocalEngine(threads)).calibrate(MEASURES, memory_limit=0)

@@ -16,7 +16,7 @@ from calitree.engines.api.contraction import Column, Contraction, Input, Lifted,
 from calitree.engines.api.semiring import MAX, MIN, SUM_PRODUCT
 from calitree.engines.local import LocalEngine
 from calitree.engines.local.encoding.wire import from_wire, merging, to_wire
-from calitree.engines.local.tables.tables import Message
+from calitree.engines.local.tables.tables import EncodedMessage
 from calitree.sql.nodes import column, marked
 from calitree.sql.parser import expression_of
 from calitree.types import Kind
@@ -52,13 +52,13 @@ def outputs() -> tuple[Output, ...]:
     return tuple(Output((0,), (), keep, tuple(found)) for keep in (("k",), ()))
 
 
-def computed(engine: LocalEngine, table: pa.Table) -> list[Message]:
+def computed(engine: LocalEngine, table: pa.Table) -> list[EncodedMessage]:
     relation = engine.load("r", table)
     names = {name: name for name in table.column_names}
     return engine.contract(Contraction((Input(relation, names),), outputs()))
 
 
-def contents(engine: LocalEngine, message: Message) -> Any:
+def contents(engine: LocalEngine, message: EncodedMessage) -> Any:
     def key(row: dict[str, Any]) -> Any:
         return str(row.get("k"))
 

@@ -17,10 +17,11 @@ from sqlglot import exp
 from calitree.engines.api.semiring import SUM_PRODUCT
 from calitree.errors import QueryError
 from calitree.jointree.schema import Schema
-from calitree.query.aggregates import Measure
 from calitree.query.annotation import COUNT, Aggregate, Lift
+from calitree.query.measure import Measure
 from calitree.sql.nodes import binary, cast, column, marked, number, ratio
 from calitree.sql.parser import expression_of, parse
+from calitree.sql.quoting import quote
 from calitree.types import Kind
 
 NEITHER = (Kind.NULL, Kind.OTHER, Kind.BINARY, Kind.TIME)
@@ -44,7 +45,7 @@ class Factor:
     @property
     def sql(self) -> str:
         """The column in SQL."""
-        return exp.column(self.column, self.relation, quoted=True).sql()
+        return f"{quote(self.relation)}.{quote(self.column)}"
 
     def around(self, centre: float) -> Number:
         """Its values as doubles, less a centre."""

@@ -17,18 +17,21 @@ from calitree.cache import cached_property
 from calitree.engines.api.contraction import Output
 from calitree.engines.local.delta.sums import combined, one_row
 from calitree.engines.local.encoding.dictionary import Codes
-from calitree.engines.local.encoding.spaces import roomy
+from calitree.engines.local.encoding.numbering import number_rows
+from calitree.engines.local.encoding.spaces import padded_size
 from calitree.engines.local.encoding.values import Value
-from calitree.engines.local.join.star import group
-from calitree.engines.local.tables.rows import Key
-from calitree.engines.local.tables.tables import Message
+from calitree.engines.local.tables.encoded import Key
+from calitree.engines.local.tables.tables import EncodedMessage
 
 Array = np.ndarray[Any, Any]
 
 
 def add(
-    output: Output, plus: Sequence[Message], minus: Sequence[Message], rows: str | None
-) -> Message | None:
+    output: Output,
+    plus: Sequence[EncodedMessage],
+    minus: Sequence[EncodedMessage],
+    rows: str | None,
+) -> EncodedMessage | None:
     """The sum of results, less those of `minus`; None if too many digits would be lost."""
     more = [table for table in plus if table.rows]
     less = [table for table in minus if table.rows]
@@ -42,7 +45,7 @@ def add(
     return _Sum(output, more[at], more[:at] + more[at + 1 :], less).message(rows)
 
 
-def apart(table: Message, keys: Message) -> Message:
+def apart(table: EncodedMessage, keys: EncodedMessage) -> EncodedMessage:
     """The rows that do not agree with any of `keys` on its attributes."""
     if not keys.rows or not table.rows:
         return table
@@ -58,24 +61,24 @@ def apart(table: Message, keys: Message) -> Message:
     if len(keys.attributes) > 1 and len(agreeing):
         sizes = [table.book.dictionary(name).size for name in keys.attributes]
         both = [np.append(a[agreeing], b) for a, b in zip(ours, theirs, strict=True)]
-        groups, codes = group(both, sizes, len(both[0]))
+        groups, codes = number_rows(both, sizes, len(both[0]))
         wanted = np.zeros(len(codes[0]), bool)
         wanted[groups[len(agreeing) :]] = True
         agreeing = agreeing[wanted[groups[: len(agreeing)]]]
     return table.take(np.delete(np.arange(table.rows), agreeing)) if len(agreeing) else table
 
 
-def _codes(table: Message, name: str) -> Codes:
+def _codes(table: EncodedMessage, name: str) -> Codes:
     return table.codes(name, {name: name})
 
 
-def _without_rows(table: Message) -> Message:
+def _without_rows(table: EncodedMessage) -> EncodedMessage:
     return table.take(np.empty(0, np.intp))
 
 
 def _total(
-    output: Output, more: Sequence[Message], less: Sequence[Message], rows: str | None
-) -> Message | None:
+    output: Output, more: Sequence[EncodedMessage], less: Sequence[EncodedMessage], rows: str | None
+) -> EncodedMessage | None:
     """Results of one row, without a key."""
     values: dict[str, Value | None] = {}
     for column in output.columns:
@@ -91,7 +94,7 @@ def _total(
     found = {name: value for name, value in values.items() if value is not None}
     if len(found) < len(values):
         return None
-    return Message(first.book, {}, found, 1, first.kinds)
+    return EncodedMessage(first.book, {}, found, 1, first.kinds)
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,11 @@ class _Sum:
     """Where the rows of the small results go in the large one, and the sum."""
 
     def __init__(
-        self, output: Output, large: Message, plus: Sequence[Message], minus: Sequence[Message]
+        self,
+        output: Output,
+        large: EncodedMessage,
+        plus: Sequence[EncodedMessage],
+        minus: Sequence[EncodedMessage],
     ) -> None:
         self.output, self.large = output, large
         self.small, self.added = (*plus, *minus), len(plus)
@@ -163,7 +170,7 @@ class _Sum:
             parts = [_codes(self.small[at], a)[missing[at]] for at in lacking]
             columns.append(np.concatenate([_codes(self.large, a)[known], *parts]))
         sizes = [self.book.dictionary(a).size for a in self.output.keep]
-        groups, codes = group(columns, sizes, len(columns[0]))
+        groups, codes = number_rows(columns, sizes, len(columns[0]))
         rows = np.full(len(codes[0]), -1, np.intp)
         rows[groups[: len(known)]] = known
         new = np.flatnonzero(rows < 0)
@@ -177,7 +184,7 @@ class _Sum:
             self.rows[at][missing[at]] = rows[groups[start:stop]]
             start = stop
 
-    def message(self, rows: str | None) -> Message | None:
+    def message(self, rows: str | None) -> EncodedMessage | None:
         """The sum, without the groups that have no rows left."""
         counts = None if rows is None else self._value(rows, "sum", None)
         left = None if counts is None else counts.data
@@ -214,17 +221,17 @@ class _Sum:
             return None
         return _Holes(np.unique(np.concatenate(gone)), self.count)
 
-    def _keyed(self, values: Mapping[str, Value], holes: _Holes | None) -> Message:
+    def _keyed(self, values: Mapping[str, Value], holes: _Holes | None) -> EncodedMessage:
         """The message of these values. What is known of the large one's keys serves it too."""
         large = self.large
         codes = {a: _codes(large, a) for a in self.output.keep}
         if not self.fresh and holes is None:
-            found = Message(self.book, codes, values, self.count, large.kinds)
+            found = EncodedMessage(self.book, codes, values, self.count, large.kinds)
             found.inherit(large)
             return found
         changed = {a: self._changed(c, self.fresh.get(a), holes) for a, c in codes.items()}
         rows = self.count if holes is None else holes.after
-        found = Message(self.book, changed, values, rows, large.kinds)
+        found = EncodedMessage(self.book, changed, values, rows, large.kinds)
         ids, places = large.known
         after = {key: self._ids_after(key, each, holes) for key, each in ids.items()}
         there = {key: self._places_after(key, each, holes) for key, each in places.items()}
@@ -252,7 +259,7 @@ class _Sum:
         if self.fresh:
             fresh = self._fresh_ids(key)
             if len(after) < space.size:
-                after = np.append(after, np.zeros(roomy(space.size) - len(after), np.uint32))
+                after = np.append(after, np.zeros(padded_size(space.size) - len(after), np.uint32))
             ids = fresh[fresh > 0]
             if after[ids].any() or len(set(ids.tolist())) < len(ids):
                 return None
@@ -267,5 +274,4 @@ class _Sum:
 
 def _cut(value: Value, holes: _Holes) -> Value:
     valid = None if value.valid is None else holes.without(value.valid)
-    same = (value.scale, value.labels, value.exact, value.bound_if_known, value.positive)
-    return Value(holes.without(value.data), valid, *same)
+    return value.with_data(holes.without(value.data), valid)

@@ -13,13 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from calitree.engines.local.encoding.dictionary import Codes, plain
-from calitree.engines.local.join.star import group
+from calitree.engines.local.encoding.dictionary import Codes
+from calitree.engines.local.encoding.numbering import number_rows
+from calitree.engines.local.tables.encoded import Key, Names
 from calitree.engines.local.tables.legs import Leg
-from calitree.engines.local.tables.picked import Picked, Pieces, taken
-from calitree.engines.local.tables.rows import Key, Names
-from calitree.engines.local.tables.tables import ArrowColumns, Relation
+from calitree.engines.local.tables.selection import ConcatenatedColumns, SelectedRelation, take_rows
+from calitree.engines.local.tables.tables import ArrowColumns, EncodedRelation
 from calitree.errors import EngineError
+from calitree.grouping import canonical_array
 from calitree.sql.parser import Expression
 from calitree.types import Kind
 
@@ -35,19 +36,19 @@ FEW = 4
 """Candidates for each row that is looked for that are not worth narrowing further."""
 
 
-def select(table: Relation, names: Names, where: Expression) -> Relation:
+def select(table: EncodedRelation, names: Names, where: Expression) -> EncodedRelation:
     """The rows for which a condition is true."""
     mask = Leg(table, names).passing([where])
     assert mask is not None
-    return Picked(table, np.flatnonzero(mask))
+    return SelectedRelation(table, np.flatnonzero(mask))
 
 
-def matching(table: Relation, rows: pa.Table) -> Relation:
+def matching(table: EncodedRelation, rows: pa.Table) -> EncodedRelation:
     """The rows that equal some row of `rows` on its columns."""
-    return Picked(table, equal_rows(table, rows))
+    return SelectedRelation(table, equal_rows(table, rows))
 
 
-def settle(plus: Sequence[Relation], minus: Sequence[Relation]) -> Relation:
+def settle(plus: Sequence[EncodedRelation], minus: Sequence[EncodedRelation]) -> EncodedRelation:
     """All rows of `plus`, less those of `minus`, one for one."""
     tables = [table for table in plus if table.rows] or list(plus[:1])
     gone = [table for table in minus if table.rows]
@@ -57,28 +58,30 @@ def settle(plus: Sequence[Relation], minus: Sequence[Relation]) -> Relation:
     late = []
     for table in gone:
         at = next((i for i, p in enumerate(tables) if p is getattr(table, "base", None)), None)
-        if at is None or not isinstance(table, Picked):
+        if at is None or not isinstance(table, SelectedRelation):
             late.append(table)
             continue
         mask = kept.setdefault(at, np.ones(tables[at].rows, bool))
         again = np.flatnonzero(~mask[table.positions])
         if len(again):
-            late.append(Picked(table, again))
+            late.append(SelectedRelation(table, again))
         mask[table.positions] = False
     if late:
-        _remove(tables, kept, Pieces([(table.columns, None) for table in late]).table())
+        _remove(
+            tables, kept, ConcatenatedColumns([(table.columns, None) for table in late]).table()
+        )
     left = {at: np.flatnonzero(mask).astype(np.uint32) for at, mask in kept.items()}
     return _together([(table, left.get(at)) for at, table in enumerate(tables)])
 
 
-def _together(parts: Sequence[tuple[Relation, Array | None]]) -> Relation:
+def _together(parts: Sequence[tuple[EncodedRelation, Array | None]]) -> EncodedRelation:
     """One relation. Codes that its largest part has are taken from the parts."""
-    columns = Pieces([(table.columns, rows) for table, rows in parts])
+    columns = ConcatenatedColumns([(table.columns, rows) for table, rows in parts])
     book = parts[0][0].book
     if columns.rows <= AT_ONCE:
-        made = Relation(book, ArrowColumns(columns.table().combine_chunks()))
+        made = EncodedRelation(book, ArrowColumns(columns.table().combine_chunks()))
     else:
-        made = Relation(book, columns)
+        made = EncodedRelation(book, columns)
     largest = max((table for table, _ in parts), key=lambda table: table.rows)
     for key in largest.encoded:
         space, names = book.space(tuple(a for a, _ in key)), dict(key)
@@ -88,13 +91,13 @@ def _together(parts: Sequence[tuple[Relation, Array | None]]) -> Relation:
     return made
 
 
-def _remove(tables: Sequence[Relation], kept: dict[int, Array], rows: pa.Table) -> None:
+def _remove(tables: Sequence[EncodedRelation], kept: dict[int, Array], rows: pa.Table) -> None:
     """Mark one row as gone for each of `rows`."""
     found = []
     for at, table in enumerate(tables):
         here = equal_rows(table, rows)
         found.append(here[kept[at][here]] if at in kept else here)
-    candidates = Pieces([(t.columns, f) for t, f in zip(tables, found, strict=True)])
+    candidates = ConcatenatedColumns([(t.columns, f) for t, f in zip(tables, found, strict=True)])
     columns = [[candidates.column(n), rows.column(n)] for n in rows.column_names]
     groups, count = _numbered(columns, candidates.rows + rows.num_rows)
     ours, theirs = groups[: candidates.rows], groups[candidates.rows :]
@@ -118,11 +121,11 @@ def _remove(tables: Sequence[Relation], kept: dict[int, Array], rows: pa.Table) 
 # -- equal rows ------------------------------------------------------------------------------------
 
 
-def equal_rows(table: Relation, rows: pa.Table) -> Array:
+def equal_rows(table: EncodedRelation, rows: pa.Table) -> Array:
     """The numbers of the rows that equal some row of `rows` on its columns, in order."""
     if not rows.num_rows or not table.rows:
         return np.empty(0, np.intp)
-    known = table.told_by.get(tuple(rows.column_names))
+    known = table.lookup_keys.get(tuple(rows.column_names))
     if known is not None and not _is_rounded(table, known):
         ids = _ids_of(table, known, rows)
         if ids is not None and (len(known) == 1 or ids.all()):
@@ -134,13 +137,13 @@ def equal_rows(table: Relation, rows: pa.Table) -> Array:
         if here is not None and len(here) <= FEW * rows.num_rows:
             break
         column = table.columns.column(label)
-        column = _comparable(column if here is None else taken(column, here))
+        column = _comparable(column if here is None else take_rows(column, here))
         there = pc.is_in(column, value_set=_comparable(rows.column(label)))
         found = np.flatnonzero(there.to_numpy(zero_copy_only=False))
         here = found if here is None else here[found]
     if here is None:  # there are no columns to differ in
         return np.arange(table.rows)
-    candidates = Pieces([(table.columns, here)])
+    candidates = ConcatenatedColumns([(table.columns, here)])
     columns = [[candidates.column(n), rows.column(n)] for n in rows.column_names]
     groups, count = _numbered(columns, len(here) + rows.num_rows)
     wanted = np.zeros(count, bool)
@@ -148,21 +151,21 @@ def equal_rows(table: Relation, rows: pa.Table) -> Array:
     return here[wanted[groups[: len(here)]]]
 
 
-def _by_codes(table: Relation, rows: pa.Table) -> tuple[Array | None, set[str]]:
+def _by_codes(table: EncodedRelation, rows: pa.Table) -> tuple[Array | None, set[str]]:
     """Rows that may be equal, by codes or ids that the table has, and the columns in which they are."""
     labels = set(rows.column_names)
     coded = sorted((each for each in table.coded if each[1] in labels), key=lambda each: each[0])
-    keys = [key for key in table.found_by if all(column in labels for _, column in key)]
+    keys = [key for key in table.indexed_keys if all(column in labels for _, column in key)]
     if 1 < len(coded) <= TOGETHER and len(dict(coded)) == len(coded):
         keys.append(tuple(coded))
     keys += [(each,) for each in coded]
     for key in sorted(dict.fromkeys(keys), key=len, reverse=True):
         space, names = table.book.space(tuple(a for a, _ in key)), dict(key)
-        asked_again = key not in table.found_by and table.is_wanted(space, names)
+        asked_again = key not in table.indexed_keys and table.is_wanted(space, names)
         # Their ids have to be known before others can be found among them.
         if asked_again and table.places(space, names, None) is None:
             table.index(space, names)
-        is_found = key in table.found_by
+        is_found = key in table.indexed_keys
         ids = _ids_of(table, key, rows) if is_found or len(key) == 1 else None
         if ids is None:
             continue
@@ -170,7 +173,7 @@ def _by_codes(table: Relation, rows: pa.Table) -> tuple[Array | None, set[str]]:
         told = {column for _, column in key} if sure else set()
         if is_found:
             if told == labels:
-                table.told_by[tuple(rows.column_names)] = key
+                table.lookup_keys[tuple(rows.column_names)] = key
             return table.rows_of(key, ids), told
         own = table.ids(space, names)
         wanted = np.zeros(space.size, bool)
@@ -179,7 +182,7 @@ def _by_codes(table: Relation, rows: pa.Table) -> tuple[Array | None, set[str]]:
     return None, set()
 
 
-def _is_rounded(table: Relation, key: Key) -> bool:
+def _is_rounded(table: EncodedRelation, key: Key) -> bool:
     """Whether a code may stand for several values: decimals that met doubles in a join."""
     return any(
         table.kinds[column] is not Kind.FLOAT
@@ -188,7 +191,7 @@ def _is_rounded(table: Relation, key: Key) -> bool:
     )
 
 
-def _ids_of(table: Relation, key: Key, rows: pa.Table) -> Codes | None:
+def _ids_of(table: EncodedRelation, key: Key, rows: pa.Table) -> Codes | None:
     """The ids of these rows, without those that nobody has; 0 if one has a NULL."""
     codes: list[Codes] = []
     for attribute, label in key:
@@ -226,7 +229,7 @@ def _numbered(columns: Sequence[Sequence[pa.ChunkedArray]], length: int) -> tupl
             index = index.fill_null(len(encoded.dictionary))
         codes.append(index.to_numpy(zero_copy_only=False))
         sizes.append(len(encoded.dictionary) + 1)
-    groups, distinct = group(codes, sizes, length)
+    groups, distinct = number_rows(codes, sizes, length)
     return groups, len(distinct[0]) if distinct else 1
 
 
@@ -235,7 +238,7 @@ def _comparable(column: pa.ChunkedArray) -> pa.Array:
     if pa.types.is_nested(column.type):
         texts = [None if each is None else repr(each) for each in column.to_pylist()]
         return pa.array(texts, pa.string())
-    return plain(column)
+    return canonical_array(column)
 
 
 def _effort(dtype: pa.DataType) -> int:

@@ -74,7 +74,9 @@ def one_row(way: str, plus: Sequence[Value], minus: Sequence[Value]) -> Value | 
             total -= _whole(each, scale)
         if -LIMIT <= total < LIMIT:
             positive = positive and total > 0
-            return Value(np.array([total]), None, scale, None, exact, abs(total), positive)
+            return Value(
+                np.array([total]), scale=scale, exact=exact, bound=abs(total), positive=positive
+            )
         return Value(np.array([total / 10**scale]), exact=False)
     before = sum(_double(each) for each in plus)
     after = before - sum(_double(each) for each in minus)
@@ -143,7 +145,7 @@ def _integers(
     if positive:
         left = data if left is None else left
         positive = all(bool(((data[rows] > 0) | (left[rows] == 0)).all()) for _, rows in minus)
-    return Value(data, None, scale, None, exact, bound, positive)
+    return Value(data, scale=scale, exact=exact, bound=bound, positive=positive)
 
 
 def _beyond(
@@ -164,7 +166,7 @@ def _beyond(
     where = list(sums)
     if all(-LIMIT <= each < LIMIT for each in sums.values()):
         data[where] = list(sums.values())
-        return Value(data, None, scale, None, exact)
+        return Value(data, scale=scale, exact=exact)
     real = data / 10.0**scale
     real[where] = [each / 10**scale for each in sums.values()]
     return Value(real, exact=False)
@@ -226,7 +228,7 @@ def _extreme(largest: bool, large: Value, plus: Sequence[Placed], count: int) ->
         data[rows] = chosen
     valid = None if seen is None or seen.all() else seen
     exact = all(value.exact for value in _present([first, *values]))
-    return Value(data, valid, first.scale, first.labels, exact)
+    return Value(data, valid, scale=first.scale, labels=first.labels, exact=exact)
 
 
 def _alike(values: Sequence[Value]) -> list[Value]:

@@ -103,7 +103,7 @@ class Join:
 
         tasks = deque(zip(ends, pieces, strict=True))
         del pieces  # each is given up when copied, so that there never is twice the memory
-        _share([copy] * (threads if ends[-1] > parallel.GRAIN else 1), tasks)
+        _share([copy] * (threads if ends[-1] > parallel.MIN_ROWS_PER_THREAD else 1), tasks)
         return list(result)
 
     def count(self, threads: int) -> int:
@@ -273,4 +273,4 @@ def _share(workers: Sequence[Callable[[Task], None]], tasks: deque[Task]) -> Non
                 return
             worker(task)
 
-    parallel.each(work, workers, len(workers))
+    parallel.map(work, workers, len(workers))

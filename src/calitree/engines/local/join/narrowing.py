@@ -14,8 +14,8 @@ import numpy as np
 
 from calitree.engines.local.scan.reduction import Job
 from calitree.engines.local.tables.legs import Leg, shared
-from calitree.engines.local.tables.picked import Picked
-from calitree.engines.local.tables.tables import Message, Relation
+from calitree.engines.local.tables.selection import SelectedRelation
+from calitree.engines.local.tables.tables import EncodedMessage, EncodedRelation
 
 Array = np.ndarray[Any, Any]
 
@@ -65,12 +65,12 @@ def _few_of(leg: Leg, by: Leg, few: int) -> Leg | None:
     take a look at all.
     """
     table = leg.table
-    if not isinstance(table, Relation | Message):
+    if not isinstance(table, EncodedRelation | EncodedMessage):
         return None
     space = table.book.space(shared({0: leg, 1: by}, 0))
     ids = by.ids(space)
     key = tuple((a, leg.names[a]) for a in space.attributes)
-    if key not in table.found_by:
+    if key not in table.indexed_keys:
         if not table.is_wanted(space, leg.names):
             return None
         if table.places(space, leg.names, None) is None:
@@ -78,5 +78,5 @@ def _few_of(leg: Leg, by: Leg, few: int) -> Leg | None:
     rows = table.rows_of(key, ids[ids > 0])
     if len(rows) * few > table.rows:
         return None
-    met = Picked(table, rows) if isinstance(table, Relation) else table.take(rows)
+    met = SelectedRelation(table, rows) if isinstance(table, EncodedRelation) else table.take(rows)
     return Leg(met, leg.names)

@@ -7,8 +7,7 @@ the second part.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import prod
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,11 +18,11 @@ from calitree.engines.api.semiring import Semiring
 from calitree.engines.local.encoding import values as v
 from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.encoding.dictionary import Codes
-from calitree.engines.local.encoding.numbering import is_small, number, number_any, pieces
+from calitree.engines.local.encoding.numbering import number_rows
 from calitree.engines.local.encoding.spaces import Space
 from calitree.engines.local.encoding.values import Value
-from calitree.engines.local.tables.legs import FAR_SMALLER, Leg, middle, shared, true
-from calitree.engines.local.tables.tables import Message
+from calitree.engines.local.tables.legs import MIN_SIZE_RATIO, Leg, middle, shared, true
+from calitree.engines.local.tables.tables import EncodedMessage
 from calitree.sql.evaluator import evaluate
 from calitree.types import Kind
 
@@ -107,7 +106,7 @@ class Star:
         and such an index would have been of use before.
         """
         leg = self.legs[at]
-        few = len(here) * FAR_SMALLER < leg.rows and not any(map(leg.holds, self.output.where))
+        few = len(here) * MIN_SIZE_RATIO < leg.rows and not any(map(leg.holds, self.output.where))
         if few and leg.table.is_wanted(space, leg.names):
             return leg.table.index(space, leg.names).pairs(here)
         return _matches(here, self._ids_passing(at, space), space.size)
@@ -135,18 +134,18 @@ class Star:
     def _group(self) -> tuple[Array, list[Codes]]:
         codes = [self._codes(a) for a in self.output.keep]  # which may be new to the dictionaries
         sizes = [self.book.dictionary(a).size for a in self.output.keep]
-        return group(codes, sizes, self.length)
+        return number_rows(codes, sizes, self.length)
 
     # -- annotations -----------------------------------------------------------------------------
 
-    def sum(self) -> Message:
+    def sum(self) -> EncodedMessage:
         """The output, computed from what the legs carry now."""
         found: dict[str, Value] = {}
         for column in self.output.columns:
             sums = self._sums(column)
             found.update(zip(stored_parts(column.name, column.semiring), sums, strict=True))
         codes = dict(zip(self.output.keep, self.codes, strict=True))
-        return Message(self.book, codes, found, self.count, self.kinds)
+        return EncodedMessage(self.book, codes, found, self.count, self.kinds)
 
     def _sums(self, column: Column) -> list[Value]:
         semiring = column.semiring
@@ -184,36 +183,6 @@ def _matches(here: Codes, there: Codes, size: int) -> tuple[Array, Array]:
     starts = np.cumsum(counts) - counts
     offsets = np.arange(int(each.sum())) - np.repeat(np.cumsum(each) - each, each)
     return np.repeat(np.arange(len(here)), each), order[np.repeat(starts[here], each) + offsets]
-
-
-def group(columns: Sequence[Codes], sizes: Sequence[int], length: int) -> tuple[Array, list[Codes]]:
-    """Number the distinct rows from 0: the group of each row, and each group's codes.
-
-    NULL is a value here like any other.
-    """
-    if not columns:
-        return np.zeros(length, np.int32), []
-    if prod(sizes) >= 2**62:
-        first, rest = columns[0], columns[1:]
-        inner, inner_codes = group(rest, sizes[1:], length)
-        groups, (outer, numbers) = group([first, inner], [sizes[0], len(inner_codes[0])], length)
-        return groups, [outer, *(codes[numbers] for codes in inner_codes)]
-    keys: Array = columns[0].astype(np.int64)
-    for codes, size in zip(columns[1:], sizes[1:], strict=True):
-        keys = keys * size + codes
-    groups = np.empty(length, np.int32)
-    none = np.empty(0, np.int64)
-    span = prod(sizes)
-    if is_small(span, length):
-        distinct = number(pieces(keys, groups, 1), none, 0, span, 1)
-    else:
-        distinct = number_any(pieces(keys, groups, 1), none)
-    groups -= 1
-    found: list[Codes] = []
-    for size in reversed(sizes):
-        distinct, code = np.divmod(distinct, size)
-        found.append(code.astype(np.int32))
-    return groups, found[::-1]
 
 
 def constant(value: Any, length: int) -> Value:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from calitree.engines.local.encoding.dictionary import Codes
-from calitree.engines.local.join.star import group
+from calitree.engines.local.encoding.numbering import number_rows
 from calitree.engines.local.scan.axes import Axes, Axis, Masks
 from calitree.engines.local.vm.program import Program
 
@@ -49,7 +49,7 @@ class Grouping:
         else:
             each = [s.ids if s.table is None else s.table[s.ids] for s in self._shares]
             sizes = [share.size for share in self._shares]
-            groups, self._entries = group(each, sizes, program.rows)
+            groups, self._entries = number_rows(each, sizes, program.rows)
             self.index, self.size = program.index(groups), len(self._entries[0])
 
     def codes(self, groups: Array) -> list[Codes]:
@@ -99,7 +99,7 @@ class Grouping:
         if len(names) == 1:
             every = np.arange(sizes[0], dtype=np.int32)
             return Share(ids, codes[names[0]], sizes[0], {names[0]: every})
-        table, distinct = group(list(codes.values()), sizes, space.size)
+        table, distinct = number_rows(list(codes.values()), sizes, space.size)
         return Share(ids, table, len(distinct[0]), dict(zip(names, distinct, strict=True)))
 
     def _codes(self, axis: Axis, name: str) -> Codes:

@@ -25,7 +25,7 @@ from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.scan.scan import Scan
 from calitree.engines.local.scan.summed import Summed
 from calitree.engines.local.tables.legs import Leg, centre, shared
-from calitree.engines.local.tables.tables import Message
+from calitree.engines.local.tables.tables import EncodedMessage
 from calitree.sql.parser import Expression
 
 FEWER = 2
@@ -61,7 +61,7 @@ class Shape:
     def is_idle(self) -> bool:
         """Whether it would only sum sums by what they are summed by already."""
         table = self.job.legs[self.middle]
-        same = isinstance(table.table, Message) and set(self.onto) == table.names.keys()
+        same = isinstance(table.table, EncodedMessage) and set(self.onto) == table.names.keys()
         return same and not self.pressed and not self.where
 
     def masks(self, at: int) -> tuple[Expression, ...]:
@@ -83,7 +83,7 @@ class Shape:
 
 def reduce_jobs(
     book: Codebook, jobs: Sequence[Job], large: int, threads: int
-) -> list[Job | Message]:
+) -> list[Job | EncodedMessage]:
     """The same outputs over smaller tables; those that are complete already as messages.
 
     Sums by a separator may still be many, so what is left of a job may be reduced once more.
@@ -95,8 +95,10 @@ def reduce_jobs(
     return [again.get(i, each) for i, each in enumerate(first)]
 
 
-def _reduced(book: Codebook, jobs: Sequence[Job], large: int, threads: int) -> list[Job | Message]:
-    result: list[Job | Message] = list(jobs)
+def _reduced(
+    book: Codebook, jobs: Sequence[Job], large: int, threads: int
+) -> list[Job | EncodedMessage]:
+    result: list[Job | EncodedMessage] = list(jobs)
     for together in _passes(_shapes(jobs, large)):
         result = _reduce(book, together, result, threads)
     return result
@@ -116,8 +118,8 @@ def _passes(shapes: Mapping[int, Shape]) -> list[dict[int, Shape]]:
 
 
 def _reduce(
-    book: Codebook, shapes: Mapping[int, Shape], result: list[Job | Message], threads: int
-) -> list[Job | Message]:
+    book: Codebook, shapes: Mapping[int, Shape], result: list[Job | EncodedMessage], threads: int
+) -> list[Job | EncodedMessage]:
     """All shapes of one pass."""
     first = next(iter(shapes.values()))
     around = {
@@ -161,7 +163,7 @@ def _split(shape: Shape, column: Column, summed: Summed) -> Column:
     return replace(column, factors=(Stored(shape.middle, name), *rest))
 
 
-def _rest(shape: Shape, output: Output, summed: Summed) -> Job | Message:
+def _rest(shape: Shape, output: Output, summed: Summed) -> Job | EncodedMessage:
     """The contraction that is left, or its result if nothing is."""
     due = tuple(p for p in output.where if not _is_applied(shape, p))
     if not shape.left and not due and set(shape.onto) == set(output.keep):

@@ -22,15 +22,15 @@ from calitree.engines.local.join.star import constant, times
 from calitree.engines.local.scan.axes import Axes, Axis, Masks
 from calitree.engines.local.scan.groups import Grouping
 from calitree.engines.local.tables.legs import Leg
-from calitree.engines.local.tables.tables import Message
+from calitree.engines.local.tables.tables import EncodedMessage
 from calitree.engines.local.vm.products import (
-    Part,
+    Component,
+    as_8_bytes,
     bound_of,
     is_polynomial,
     loaded,
     polynomials,
     product_of,
-    words,
 )
 from calitree.engines.local.vm.program import Program, Register
 
@@ -84,8 +84,15 @@ class Summed:
                 valid = met != 0
                 if value.valid is not None:
                     valid &= np.append(np.False_, value.valid)[met]
-            same = (value.scale, value.labels, value.exact, value.bound_if_known)
-            found.append(Value(padded[met], valid, *same))
+            arrived = Value(
+                padded[met],
+                valid,
+                scale=value.scale,
+                labels=value.labels,
+                exact=value.exact,
+                bound=value.bound_if_known,
+            )
+            found.append(arrived)
         return found
 
     # -- writing the program ---------------------------------------------------------------------
@@ -189,7 +196,7 @@ class Summed:
         if len(sums) == 2:
             return lambda: v.from_halves(sums[0].data, sums[1].data, scale, exact)
         bound = None if register.real else register.bound * max(1, program.length)
-        return lambda: Value(sums[0].data, None, scale, None, exact, bound, counts)
+        return lambda: Value(sums[0].data, scale=scale, exact=exact, bound=bound, positive=counts)
 
     def _components(self, program: Program, spec: Spec, there: Register) -> list[Result]:
         """⊕ of a product in any semiring, component by component."""
@@ -205,20 +212,22 @@ class Summed:
         pairs = zip(semiring.plus, parts, strict=True)
         return [self._plus(program, plus, part, there) for plus, part in pairs]
 
-    def _own(self, program: Program, factor: Factor, semiring: Semiring) -> list[Part]:
+    def _own(self, program: Program, factor: Factor, semiring: Semiring) -> list[Component]:
         """A factor that the table itself has."""
         return [loaded(program, value) for value in self.axes.own(factor, semiring)]
 
-    def _pressed(self, program: Program, at: int, factor: Factor, semiring: Semiring) -> list[Part]:
+    def _pressed(
+        self, program: Program, at: int, factor: Factor, semiring: Semiring
+    ) -> list[Component]:
         """A factor that a message has."""
         index = program.index(self.axes.ids(self.axes.axis(at)))
         found = []
         for value in self._arriving(at, factor, semiring):
             mask = None
             if value.valid is not None:
-                mask = program.gather(words(value.valid), index, 1)
-            data = program.gather(words(value.data), index, bound_of(value))
-            found.append(Part(data, mask, value))
+                mask = program.gather(as_8_bytes(value.valid), index, 1)
+            data = program.gather(as_8_bytes(value.data), index, bound_of(value))
+            found.append(Component(data, mask, value))
         return found
 
     def _materialised(self, spec: Spec) -> list[Value]:
@@ -236,7 +245,7 @@ class Summed:
             result = times(semiring, result, other, rows)
         return result
 
-    def _plus(self, program: Program, plus: str, part: Part, there: Register) -> Result:
+    def _plus(self, program: Program, plus: str, part: Component, there: Register) -> Result:
         """⊕ of one component over the rows that meet every message."""
         assert self._grouping is not None
         index, size = self._grouping.index, self._grouping.size
@@ -264,7 +273,7 @@ class Summed:
         return Leg(self.message, {name: name for name in self.onto})
 
     @cached_property
-    def message(self) -> Message:
+    def message(self) -> EncodedMessage:
         """The groups that have a row, with their sums."""
         assert self._grouping is not None
         present = np.flatnonzero(self._present())
@@ -273,7 +282,7 @@ class Summed:
         for name, result in self._results.items():
             value = result()
             values[name] = value if len(present) == len(value.data) else value.take(present)
-        return Message(self.axes.book, codes, values, len(present), {})
+        return EncodedMessage(self.axes.book, codes, values, len(present), {})
 
 
 class _Lazy:
