@@ -35,12 +35,6 @@ def classes() -> dict[str, type]:
     return classes
 
 
-def test_the_example_of_the_package() -> None:
-    result = doctest.testmod(ct)
-    assert result.attempted >= 5
-    assert not result.failed
-
-
 def test_all_that_is_listed_is_there() -> None:
     for name in ct.__all__:
         assert getattr(ct, name) is not None
@@ -75,3 +69,9 @@ def test_every_class_that_is_returned_is_exported(classes: dict[str, type]) -> N
         if name in classes and name not in public
     }
     assert missing == set()
+
+
+def test_the_example_of_the_package() -> None:
+    result = doctest.testmod(ct)
+    assert result.attempted >= 5
+    assert not result.failed
