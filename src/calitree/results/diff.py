@@ -46,8 +46,6 @@ class Difference(Tabular):
     def _arrow(self) -> pa.Table:
         import pyarrow as pa
 
-        from calitree.sql.kernels.values import MAX_DIGITS, common_type
-
         keys = [text for text, _ in self.before.query.group_by]
         measures = dict(self.before.query.measures)
         names = list(measures)
@@ -63,8 +61,7 @@ class Difference(Tabular):
             values = [(old.get(key) or new[key])[name] for key in differ]
             columns[name] = pa.array(values, then.schema.field(at).type)
         for name in names:
-            old_type, new_type = (table.schema.field(name).type for table in (then, now))
-            dtype = common_type(old_type, new_type, digits=MAX_DIGITS)
+            dtype = _wider(then.schema.field(name).type, now.schema.field(name).type)
             sides = []
             for table in (then, now):
                 # An exact number may be a floating-point one on the other side.
@@ -113,6 +110,23 @@ def _is_number(dtype: pa.DataType) -> bool:
 
     kinds = pa.types
     return bool(kinds.is_integer(dtype) or kinds.is_floating(dtype) or kinds.is_decimal(dtype))
+
+
+def _wider(a: pa.DataType, b: pa.DataType) -> pa.DataType:
+    """A type that has the values of both: what a sum needs depends on how large it is."""
+    import pyarrow as pa
+
+    kinds = pa.types
+    if a == b or kinds.is_null(a):
+        return b
+    if kinds.is_null(b):
+        return a
+    if kinds.is_floating(a) or kinds.is_floating(b):
+        return pa.float64()
+    if kinds.is_decimal(a) or kinds.is_decimal(b):
+        scale = max(each.scale for each in (a, b) if kinds.is_decimal(each))
+        return pa.decimal128(38, scale)
+    return pa.int64()
 
 
 def _numbers(values: list[Any], dtype: pa.DataType) -> pa.Array:

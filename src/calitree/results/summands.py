@@ -69,9 +69,18 @@ def summand_of(column: Any, plus: Plus, zero: Scalar) -> Summand:
 
 def alike(first: Any, second: Any) -> tuple[Any, Any]:
     """Two columns of numbers as one type: an exact number is only as wide as it has to be."""
-    from calitree.sql.kernels.values import common_type
+    import pyarrow as pa
 
-    common = common_type(first.type, second.type, digits=DIGITS)
+    types = first.type, second.type
+    if types[0] == types[1]:
+        return first, second
+    if any(map(pa.types.is_null, types)):
+        common = types[1] if pa.types.is_null(types[0]) else types[0]
+    elif any(map(pa.types.is_floating, types)):
+        common = pa.float64()
+    else:
+        scale = max((each.scale for each in types if pa.types.is_decimal(each)), default=0)
+        common = pa.decimal128(DIGITS, scale)
     return first.cast(common, safe=False), second.cast(common, safe=False)
 
 

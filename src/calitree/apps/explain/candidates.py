@@ -13,7 +13,6 @@ from sqlglot import exp
 from calitree.errors import ExpressionError, QueryError
 from calitree.jointree.schema import Schema
 from calitree.sql.parser import parse_node
-from calitree.sql.quoting import quote
 from calitree.types import Kind
 
 DISCRETE = (Kind.STRING, Kind.BOOLEAN, Kind.INTEGER, Kind.DATE)
@@ -59,7 +58,7 @@ def column_text(relation: str, column: str) -> str:
         node = exp.Null()
     if isinstance(node, exp.Column) and [part.name for part in node.parts] == [relation, column]:
         return plain
-    return f"{quote(relation)}.{quote(column)}"
+    return exp.column(column, relation, quoted=True).sql()
 
 
 def predicate_text(column: str, value: Any) -> str:

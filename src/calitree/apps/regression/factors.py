@@ -21,7 +21,6 @@ from calitree.query.annotation import COUNT, Aggregate, Lift
 from calitree.query.measure import Measure
 from calitree.sql.nodes import binary, cast, column, marked, number, ratio
 from calitree.sql.parser import expression_of, parse
-from calitree.sql.quoting import quote
 from calitree.types import Kind
 
 NEITHER = (Kind.NULL, Kind.OTHER, Kind.BINARY, Kind.TIME)
@@ -45,7 +44,7 @@ class Factor:
     @property
     def sql(self) -> str:
         """The column in SQL."""
-        return f"{quote(self.relation)}.{quote(self.column)}"
+        return exp.column(self.column, self.relation, quoted=True).sql()
 
     def around(self, centre: float) -> Number:
         """Its values as doubles, less a centre."""

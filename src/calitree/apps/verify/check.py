@@ -18,7 +18,6 @@ from calitree.engines.api.signed import settled
 from calitree.jointree.schema import Schema
 from calitree.query.binder import Query, Question
 from calitree.results.result import Result
-from calitree.sql.quoting import quote
 from calitree.types import Kind
 from calitree.wide_table import WideTable
 
@@ -198,4 +197,4 @@ def _value_of(wide: WideTable, column: str) -> str | None:
 
 def _quoted(column: str) -> str:
     relation, _, name = column.partition(".")
-    return f"{quote(relation)}.{quote(name)}"
+    return exp.column(name, relation, quoted=True).sql()
