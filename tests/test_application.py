@@ -37,10 +37,10 @@ def test_it_can_be_written_again(wide: ct.WideTable) -> None:
     for answer in (1, 2):
 
         @ct.application
-        def answered(wide: ct.WideTable, answer: int = answer) -> int:
+        def first(wide: ct.WideTable, answer: int = answer) -> int:
             return answer
 
-        assert wide.answered() == answer  # type: ignore[attr-defined]
+        assert wide.first() == answer  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("name", ["query", "schema", "verify"])
@@ -55,4 +55,4 @@ def test_it_does_not_replace_what_is_there(wide: ct.WideTable, name: str) -> Non
 
 def test_those_of_calitree_are_imported_when_one_is_wanted(wide: ct.WideTable) -> None:
     assert wide.cube and wide.why
-    assert not [name for name, member in vars(ct.WideTable).items() if isinstance(member, Deferred)]
+    assert not [name for name, value in vars(ct.WideTable).items() if isinstance(value, Deferred)]

@@ -15,7 +15,7 @@ import calitree as ct
 import calitree.ml
 
 INSIDE = {"Branch", "Engine", "Kind", "Query", "Saves", "Schema", "Snapshot", "TreeState", "Width"}
-"""Classes that the façade returns and that are not exported."""
+"""What the façade stands before: for those who look behind it."""
 
 
 def modules() -> Iterator[str]:
@@ -27,18 +27,12 @@ def modules() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def classes() -> dict[str, type]:
     """All classes of calitree but those of engines and commands, by name."""
-    return {
-        name: value
-        for module in modules()
-        for name, value in vars(importlib.import_module(module)).items()
-        if inspect.isclass(value) and value.__module__.startswith("calitree.")
-    }
-
-
-def test_the_example_of_the_package() -> None:
-    result = doctest.testmod(ct)
-    assert result.attempted >= 5
-    assert not result.failed
+    classes = {}
+    for module in modules():
+        for name, value in vars(importlib.import_module(module)).items():
+            if inspect.isclass(value) and value.__module__.startswith("calitree."):
+                classes[name] = value
+    return classes
 
 
 def test_all_that_is_listed_is_there() -> None:
@@ -47,7 +41,7 @@ def test_all_that_is_listed_is_there() -> None:
 
 
 def test_every_error_is_exported(classes: dict[str, type]) -> None:
-    errors = [kind for kind in classes.values() if issubclass(kind, ct.CalitreeError)]
+    errors = [cls for cls in classes.values() if issubclass(cls, ct.CalitreeError)]
     assert len(errors) >= 11
     for error in errors:
         assert getattr(ct, error.__name__) is error
@@ -61,7 +55,8 @@ def returned(owner: type) -> Iterator[tuple[str, str]]:
         function = getattr(function, "func", function)
         annotation = getattr(function, "__annotations__", {}).get("return", "")
         if not name.startswith("_"):
-            yield from ((name, kind) for kind in re.findall(r"(?<![\w.])[A-Z]\w+", str(annotation)))
+            classes = re.findall(r"(?<![\w.])[A-Z]\w+", str(annotation))
+            yield from ((name, cls) for cls in classes)
 
 
 def test_every_class_that_is_returned_is_exported(classes: dict[str, type]) -> None:
@@ -74,3 +69,9 @@ def test_every_class_that_is_returned_is_exported(classes: dict[str, type]) -> N
         if name in classes and name not in public
     }
     assert missing == set()
+
+
+def test_the_example_of_the_package() -> None:
+    result = doctest.testmod(ct)
+    assert result.attempted >= 5
+    assert not result.failed

@@ -56,7 +56,8 @@ from calitree.errors import (
 from calitree.join_graph import JoinGraph
 from calitree.join_graph import open_tree as open
 from calitree.jointree.augment import Joinable
-from calitree.jointree.hypertree import Bag, Hypertree
+from calitree.jointree.bag import Bag
+from calitree.jointree.hypertree import Hypertree
 from calitree.query.binder import Question
 from calitree.query.custom import CustomMeasure, aggregate
 from calitree.results.diff import Difference

@@ -1,12 +1,11 @@
-"""The kinds of values that calitree tells apart, and which kinds can be compared or mixed.
+"""What calitree needs to know of a column's type: its kind, and which kinds can be compared.
 
-The engines have types of their own (Arrow's, Spark's). The core only asks whether two columns can be
-joined or compared, and whether a column can be summed.
+The engines have types of their own (Arrow's, Spark's); the core only asks whether two columns can
+be joined or compared, and whether a column can be summed.
 """
 
 from __future__ import annotations
 
-import re
 from enum import Enum
 
 
@@ -33,7 +32,7 @@ class Kind(Enum):
 
     @property
     def is_number(self) -> bool:
-        """Whether sums and products of its values are numbers."""
+        """Whether it can be summed."""
         return self in (Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT)
 
     @property
@@ -75,7 +74,7 @@ def common_kind(*kinds: Kind) -> Kind | None:
     return None
 
 
-_KIND_OF_ARROW = {
+_BY_PREFIX = {
     "bool": Kind.BOOLEAN,
     "int": Kind.INTEGER,
     "uint": Kind.INTEGER,
@@ -96,7 +95,7 @@ _KIND_OF_ARROW = {
 
 
 def kind_of_arrow(dtype: object) -> Kind:
-    """The kind of an Arrow type, by the type's name, so that the core need not import pyarrow.
+    """The kind of an Arrow type, by its name, so that the core need not import pyarrow.
 
     >>> kind_of_arrow("int32"), kind_of_arrow("timestamp[us, tz=UTC]")
     (<Kind.INTEGER: 'integer'>, <Kind.TIMESTAMP_TZ: 'timestamp with time zone'>)
@@ -108,5 +107,5 @@ def kind_of_arrow(dtype: object) -> Kind:
         return Kind.TIMESTAMP_TZ if "tz=" in text else Kind.TIMESTAMP
     if text.startswith("string_view"):
         return Kind.STRING
-    name = re.split(r"[\[(,]", text, maxsplit=1)[0]
-    return _KIND_OF_ARROW.get(name, _KIND_OF_ARROW.get(name.rstrip("0123456789"), Kind.OTHER))
+    name = text.split("[")[0].split("(")[0].split(",")[0]
+    return _BY_PREFIX.get(name, _BY_PREFIX.get(name.rstrip("0123456789"), Kind.OTHER))

@@ -38,7 +38,7 @@ def without_last(database: Database) -> tuple[Database, str, dict[str, str]]:
 
 
 def same_class_twice(wide: WideTable, on: dict[str, str]) -> bool:
-    attributes = [wide.schema.column(each).attribute for each in on]
+    attributes = [wide.schema.column(column).attribute for column in on]
     return len(set(attributes)) < len(attributes)
 
 

@@ -174,7 +174,7 @@ def message_columns(*texts: str) -> dict[str, set[str]]:
     """The columns of each message once a tree is calibrated for these measures."""
     wide = graph().calibrate({text: text for text in texts})
     return {
-        f"{u}→{v}": {shown(column) for column in wide.snapshot.pivot.sides[u, v].columns}
+        f"{u}→{v}": {shown(column) for column in wide.snapshot.pivot.subtrees[u, v].columns}
         for u, v in wide.tree.directed
     }
 

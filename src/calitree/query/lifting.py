@@ -143,10 +143,7 @@ class Lifting:
         self.among = tuple(among)
 
     def product(
-        self,
-        monomial: Monomial,
-        present: Sequence[exp.Expr],
-        filters: Sequence[exp.Expr],
+        self, monomial: Monomial, present: Sequence[exp.Expr], filters: Sequence[exp.Expr]
     ) -> Aggregate:
         """Σ of a monomial over the rows where nothing in `present` is NULL and all `filters` hold."""
         shares: dict[str, Share] = {}
@@ -192,8 +189,8 @@ class Lifting:
         options = owners(node)
         if options == frozenset():
             raise _mixed(node)
-        able = (name for name in (*shares, *self.among) if options is None or name in options)
-        return shares.setdefault(next(able), Share())
+        able = [name for name in (*shares, *self.among) if options is None or name in options]
+        return shares.setdefault(able[0], Share())
 
     def owner(self, node: exp.Expr) -> str | None:
         """The first relation that can compute `node` alone."""

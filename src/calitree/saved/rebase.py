@@ -11,12 +11,11 @@ from dataclasses import replace
 from typing import cast
 
 from calitree.calibration.branch import Branch
-from calitree.calibration.message import MessageKey, Shelved
-from calitree.calibration.versions import Change, Updated
+from calitree.calibration.planning.staleness import stale_relations
+from calitree.calibration.versions import Change, Updated, own_table_at
 from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Engine, Persistent
 from calitree.errors import ConflictError, SavedError
-from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.schema import Relation
 from calitree.saved.directory import Directory
 from calitree.saved.location import SavedLocation, Saves, Version
@@ -71,7 +70,7 @@ def _compared(
     changed, conflicts = [], []
     for saved in theirs.relations:
         relation, version = live[saved.name], saved.versions[-1]
-        if _table_at(relation, version) is not None:
+        if own_table_at(version, relation) is not None:
             continue
         if relation.version in (*saved.versions, before[saved.name]):
             changed.append(saved)
@@ -95,31 +94,23 @@ def _merge(
     versions = {name: relation.version for name, relation in now.items()}
     fresh, old = [], []
     for message in theirs.messages:
-        since = stale(state.tree, message, versions)
+        since = stale_relations(state.tree, message, versions)
         if not since:
             fresh.append(message)
-        elif message.pinned and None not in (_table_at(now[n], v) for n, v in since.items()):
+        elif message.pinned and None not in (own_table_at(v, now[n]) for n, v in since.items()):
             old.append(message)
     state.store.shelve(fresh, old, cast(Persistent, state.engine).restore)
     for relation, sql, value in theirs.tree["centers"]:
         state.centers.setdefault((relation, sql), value)
     merge_streams(state, theirs.tree)
     state.add_pivots(cube_pivots(theirs.tree))
-    state.missing -= changed.keys()
+    state.set_present(changed)
     branch.advance(changed)
-
-
-def _table_at(relation: Relation, version: int) -> Table | None:
-    """What this tree's relation was at a version, if it has had it."""
-    if relation.version == version:
-        return relation.table
-    steps = relation.table.back() if isinstance(relation.table, Updated) else ()
-    return next((step.before for step in steps if step.old == version), None)
 
 
 def _adopt(location: SavedLocation, relation: Relation, saved: SavedRelation) -> None:
     """Use the files in which others have a relation, for the table that it was at that version."""
-    then = _table_at(relation, saved.versions[-1])
+    then = own_table_at(saved.versions[-1], relation)
     if then is None:
         return
     if isinstance(relation.table, Updated):
@@ -143,9 +134,7 @@ def restored(
         location.entries[table] = replace(saved, changes=())
     for change in changes:
         rows, version = _change(saver, saved, change), change.version
-        table = Updated(
-            engine, saved.name, before=table, old=change.old, change=rows, version=version
-        )
+        table = Updated(engine, saved.name, table, rows, old=change.old, version=version)
     location.entries[table] = saved
     return Relation(saved.name, table, version, added=live is not None and live.added)
 
@@ -155,18 +144,3 @@ def _change(saver: Persistent, saved: SavedRelation, change: SavedChange) -> Cha
         return () if rows is None else (saver.restore(saved.part(rows)),)
 
     return Change(tables(change.came), tables(change.went))
-
-
-def stale(
-    tree: Hypertree, message: MessageKey | Shelved, versions: Mapping[str, int]
-) -> dict[str, int]:
-    """The relations that have changed since a message was computed, with the versions that it has."""
-    absent = message.excluded | (tree.added - message.added)
-    bags = tree.subtree(*message.edge)
-    return {
-        name: message.versions.get(name, 0)
-        for name, version in versions.items()
-        if message.versions.get(name, 0) != version
-        and tree.home(name) in bags
-        and name not in absent
-    }

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-from calitree.calibration.versions import MANY, Change, Rows, Updated, is_arrow, new_version
+from calitree.calibration.versions import MERGE_RATIO, Change, Rows, Updated, is_arrow, new_version
 from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Engine, Persistent
 from calitree.errors import MissingRelationError, SavedError
@@ -87,7 +87,7 @@ class RelationWriter:
             if known is not None:
                 groups = _split(new[::-1], self.needed[name])
                 rows = sum(change.touched for change in known.changes) + _touched(new)
-                is_rewritten = known.source.place == "copied" and rows * MANY > known.rows
+                is_rewritten = known.source.place == "copied" and rows * MERGE_RATIO > known.rows
                 if is_rewritten or len(known.changes) + len(groups) > MAX_CHANGES:
                     break
                 return self._with_changes(known, groups)
@@ -103,7 +103,7 @@ class RelationWriter:
         base, needed = steps[0].before, self.needed[name]
         if base is None:
             return self._parts(name, table)
-        if _touched(steps) * MANY > base.rows and self._is_copied(self._origin(base)):
+        if _touched(steps) * MERGE_RATIO > base.rows and self._is_copied(self._origin(base)):
             # Messages that are older than the recent versions are computed anew as fast.
             first, *rest = _split(steps, _recent_versions(steps, base.rows) & set(needed))
             return self._with_changes(self._copied(name, first[-1], first[-1].version), rest)
@@ -232,7 +232,7 @@ def _recent_versions(steps: Sequence[Updated], rows: int) -> set[int]:
     versions, total = set(), 0
     for step in reversed(steps):
         total += _touched([step])
-        if total * MANY > rows:
+        if total * MERGE_RATIO > rows:
             break
         versions.add(step.old)
     return versions

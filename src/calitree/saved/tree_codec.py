@@ -12,7 +12,8 @@ from calitree.calibration.store import Store
 from calitree.engines.api.protocol import Engine
 from calitree.engines.api.semiring import Semiring
 from calitree.errors import SavedError
-from calitree.jointree.hypertree import Bag, Hypertree
+from calitree.jointree.bag import Bag
+from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.schema import Attribute, Join, Relation, Schema
 from calitree.query.binder import MeasureLike, Question
 from calitree.query.custom import CustomMeasure
@@ -112,9 +113,8 @@ def _hypertree(schema: Schema, tree: Mapping[str, Any]) -> Hypertree:
         Bag(name, frozenset(attributes), tuple(relations), frozenset(*extra))
         for name, attributes, relations, *extra in tree["bags"]
     )
-    columns = {name: frozenset(attributes) for name, attributes in schema.columns_of.items()}
     edges, added = tuple(map(tuple, tree["edges"])), frozenset(tree.get("added", ()))
-    return Hypertree(bags, edges, columns, schema.rows, added)
+    return Hypertree(bags, edges, schema.attributes_of, schema.rows, added)
 
 
 def _measure(given: Any) -> MeasureLike:

@@ -11,13 +11,14 @@ from uuid import uuid4
 
 from calitree.calibration.branch import Branch
 from calitree.calibration.message import Message, Shelved
+from calitree.calibration.planning.staleness import stale_relations
 from calitree.calibration.snapshot import Snapshot
 from calitree.engines.api.protocol import Persistent
 from calitree.errors import SavedError
 from calitree.saved.directory import MESSAGES, RELATIONS, DataFiles, Directory, name_below
 from calitree.saved.location import Saves, Version
 from calitree.saved.manifest import Json, Manifest, commit, file_of, newest, numbers, read
-from calitree.saved.rebase import stale, take_over
+from calitree.saved.rebase import take_over
 from calitree.saved.relation_writer import RelationWriter
 from calitree.saved.tree_codec import encoded_tree
 from calitree.storage.filesystem import shown
@@ -89,7 +90,11 @@ class Content(NamedTuple):
         """The messages, compared with the versions of the relations."""
         tree, versions = self.snapshot.state.tree, self.snapshot.versions
         return [
-            SaveCandidate(m, pinned, stale(tree, m.key if isinstance(m, Message) else m, versions))
+            SaveCandidate(
+                m,
+                pinned,
+                stale_relations(tree, m.key if isinstance(m, Message) else m, versions),
+            )
             for m, pinned in self.messages
         ]
 

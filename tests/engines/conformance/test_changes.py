@@ -60,9 +60,9 @@ LARGE = pytest.mark.parametrize("large", [0, 20_000])
 def few_are_many() -> Iterator[None]:
     """Ways that are there for many rows are taken here too."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lookup, "MANY_KNOWN", 2)
-        patch.setattr(lookup, "TIMES", 1)
-        patch.setattr(lookup, "OFTEN", 1)
+        patch.setattr(lookup, "MIN_KNOWN_KEYS", 2)
+        patch.setattr(lookup, "MIN_KNOWN_PER_WANTED", 1)
+        patch.setattr(lookup, "MIN_CALLS", 1)
         patch.setattr(matches, "AT_ONCE", 8)
         yield
 

@@ -123,10 +123,10 @@ def test_groups_that_have_no_room_are_numbered(monkeypatch: pytest.MonkeyPatch) 
 
     def spied(columns: Sequence[Any], sizes: Sequence[int], length: int) -> Any:
         numbered.append(length)
-        return group(columns, sizes, length)
+        return number_rows(columns, sizes, length)
 
-    group = groups.group
-    monkeypatch.setattr(groups, "group", spied)
+    number_rows = groups.number_rows
+    monkeypatch.setattr(groups, "number_rows", spied)
     wide = graph(without(database(nulls=True), "offers"), LocalEngine(large=LARGE)).calibrate()
     numbered.clear()
     for names, expected in ((["label"], []), (["label", "sales.item", "units"], [6000])):

@@ -68,7 +68,7 @@ def answers(wide: ct.WideTable, question: dict[str, Any]) -> list[tuple[Any, ...
 @pytest.mark.parametrize("large", [20_000, 0], ids=["joining", "scanning"])
 def test_first_questions_of_an_opened_tree(tmp_path: Path, large: int) -> None:
     saved_tree(tmp_path)
-    expected = [answers(ct.open(tmp_path, engine="local"), each) for each in QUESTIONS]
+    expected = [answers(ct.open(tmp_path, engine="local"), question) for question in QUESTIONS]
     with ThreadPoolExecutor(THREADS) as pool:
         for turn in range(examples(25)):
             wide = ct.open(tmp_path, engine=LocalEngine(large=large))
@@ -79,8 +79,8 @@ def test_first_questions_of_an_opened_tree(tmp_path: Path, large: int) -> None:
                 return answers(wide, QUESTIONS[at])
 
             asked = [(at + turn) % len(QUESTIONS) for at in range(THREADS)]
-            found = list(pool.map(ask, asked))
-            assert found == [expected[at] for at in asked]
+            given = list(pool.map(ask, asked))
+            assert given == [expected[at] for at in asked]
 
 
 @pytest.mark.usefixtures("hurried")

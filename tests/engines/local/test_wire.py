@@ -44,12 +44,12 @@ def tables(draw: st.DrawFn) -> pa.Table:
 
 def outputs() -> tuple[Output, ...]:
     """By key and in total: sums of numbers, extremes of everything, and a count."""
-    found = [Column("n", SUM_PRODUCT, ())]
+    columns = [Column("n", SUM_PRODUCT, ())]
     for name, (kind, _, _) in KINDS.items():
         lifted = Lifted(0, (expression_of(marked(column(name), kind)),))
         semirings = [MIN, MAX, SUM_PRODUCT] if kind.is_number else [MIN, MAX]
-        found += [Column(f"{each.name} {name}", each, (lifted,)) for each in semirings]
-    return tuple(Output((0,), (), keep, tuple(found)) for keep in (("k",), ()))
+        columns += [Column(f"{ring.name} {name}", ring, (lifted,)) for ring in semirings]
+    return tuple(Output((0,), (), keep, tuple(columns)) for keep in (("k",), ()))
 
 
 def computed(engine: LocalEngine, table: pa.Table) -> list[EncodedMessage]:
@@ -88,8 +88,8 @@ def test_parts_sum_up_to_the_whole(large: int) -> None:
         parts = [computed(LocalEngine(large=large), piece) for piece in pieces]
         for i, (output, expected) in enumerate(zip(outputs(), computed(whole, table), strict=True)):
             together = from_wire(home.book, [to_wire(part[i]) for part in parts])
-            (found,) = home.contract(merging(together, output))
-            rows, exact = contents(home, found)
+            (message,) = home.contract(merging(together, output))
+            rows, exact = contents(home, message)
             wanted, _ = contents(whole, expected)
             assert rows == approximately(wanted)
             assert exact == all(isinstance(row["sum i"], int) for row in rows)

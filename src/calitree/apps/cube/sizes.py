@@ -25,7 +25,7 @@ from calitree.engines.api.protocol import Engine
 from calitree.engines.api.semiring import SUM_PRODUCT
 from calitree.engines.api.signed import Linear
 from calitree.errors import MissingRelationError
-from calitree.jointree.hypertree import Edge
+from calitree.jointree.bag import Edge
 from calitree.query.annotation import COUNT, GroupBy
 from calitree.query.binder import Question
 from calitree.wide_table import WideTable
@@ -49,7 +49,8 @@ class Sizes:
         self.plain = snapshot.cube_pivot(Question((), where))
         every = snapshot.cube_pivot(Question(tuple(columns), where))
         self.dimensions: dict[Edge, Dimensions] = {
-            edge: every.carried[edge] - self.plain.carried[edge] for edge in self.plain.edges
+            edge: every.beyond_separator[edge] - self.plain.beyond_separator[edge]
+            for edge in self.plain.edges
         }
         """For each edge, the dimensions that a message along it may group by."""
         self._own = frozenset(snapshot.pivot.keys.values())
@@ -104,7 +105,7 @@ class Sizes:
         for attribute in dimensions:
             rest = self.rows((edge, dimensions - {attribute}))
             bound = min(bound, self._distinct[attribute] * rest)
-        relations = self.plain.sides[edge].relations
+        relations = self.plain.subtrees[edge].relations
         for relation in relations:
             own = dimensions & self.tree.relations[relation]
             if len(own) > 1:
@@ -146,7 +147,7 @@ class Sizes:
 
     def _cells(self, message: MessageId) -> int:
         edge, dimensions = message
-        columns = self.plain.sides[edge].columns
+        columns = self.plain.subtrees[edge].columns
         parts = sum(len(stored_parts("", column.semiring)) for column in columns)
         return len(self.plain.keep[edge]) + len(dimensions) + parts
 

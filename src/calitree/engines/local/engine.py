@@ -109,10 +109,7 @@ class LocalEngine:
         if isinstance(table, EncodedRelation):
             return table.columns.table()
         assert isinstance(table, EncodedMessage)
-        columns = {
-            name: self.book.dictionary(name).decode(table.codes(name, {name: name}))
-            for name in table.attributes
-        }
+        columns = {name: table.values(name, {name: name}) for name in table.attributes}
         columns |= {name: v.to_arrow(value) for name, value in table.annotations.items()}
         if not columns:
             return pa.table({"": pa.nulls(table.rows)}).select([])
@@ -201,14 +198,12 @@ class LocalEngine:
         self, output: Output, plus: Sequence[Table], minus: Sequence[Table], rows: str | None
     ) -> EncodedMessage | None:
         """The sum of results of an output, less those of `minus`; None if digits would be lost."""
-        return add(
-            output, cast(list[EncodedMessage], plus), cast(list[EncodedMessage], minus), rows
-        )
+        return add(output, cast(Any, plus), cast(Any, minus), rows)
 
     def settle(self, plus: Sequence[Table], minus: Sequence[Table]) -> EncodedRelation:
         """A relation of all rows of `plus` less those of `minus`, one for one."""
         with self.book.lock:
-            return settle(cast(list[EncodedRelation], plus), cast(list[EncodedRelation], minus))
+            return settle(cast(Any, plus), cast(Any, minus))
 
     def select(self, relation: Input, where: Expression) -> EncodedRelation:
         """The rows for which a condition is true."""

@@ -25,17 +25,6 @@ Array = np.ndarray[Any, Any]
 Codes = np.ndarray[Any, np.dtype[np.int32]]
 Lock = AbstractContextManager[Any]
 
-INT64 = pa.int64().id
-KEY_INTEGERS = frozenset((INT64, pa.int32().id))
-"""The usual types of keys."""
-DATE = pa.date32()
-NUMPY_TYPES: dict[int, np.dtype[Any]] = {
-    INT64: np.dtype(np.int64),
-    pa.int32().id: np.dtype(np.int32),
-    DATE.id: np.dtype(np.int32),
-}
-"""How values of these types lie in memory."""
-
 MAX_KEYS_FOUND_AT_ONCE, MAX_KEYS_SORTED_AT_ONCE = 1_000, 100_000
 """So few keys are looked up in so many, which are quickly sorted, from the first call on."""
 
@@ -103,11 +92,9 @@ class Dictionary:
 
     def _find(self, column: pa.Array | pa.ChunkedArray) -> Codes | None:
         values, known = contiguous(column), self.values
-        comparable = values.type.id in KEY_INTEGERS and known.type.id == INT64
-        comparable |= values.type == known.type == DATE
         quick = len(values) <= MAX_KEYS_FOUND_AT_ONCE and len(known) <= MAX_KEYS_SORTED_AT_ONCE
         if (
-            comparable
+            integers(values.type) == known.type
             and not values.null_count
             and (quick or self._lookup.is_for(len(values), len(known)))
         ):
@@ -241,16 +228,11 @@ def is_number(dtype: pa.DataType) -> bool:
 
 def keys_of(values: pa.Array) -> Array:
     """A number for each value, the same for equal ones; any number where it is NULL."""
-    dtype = NUMPY_TYPES.get(values.type.id)
-    if dtype is not None and len(values):
-        offset = values.offset * dtype.itemsize
-        raw: Array = np.frombuffer(values.buffers()[1], dtype, len(values), offset)
-        return raw if dtype.itemsize == 8 else raw.astype(np.int64)
     if pa.types.is_float64(values.type):
         bits: Array = values.to_numpy(zero_copy_only=False).view(np.int64)
         return bits
     if is_number(values.type):
-        return _raw(values).astype(np.int64)
+        return _raw(values).astype(np.int64, copy=False)
     return np.fromiter(map(hash, values.to_pylist()), np.int64, len(values))
 
 
@@ -261,13 +243,9 @@ def _raw(values: pa.Array) -> Array:
         values = values.view(pa.int32() if dtype.bit_width == 32 else pa.int64())
     elif dtype.bit_width < 32 or pa.types.is_unsigned_integer(dtype):
         values = values.cast(pa.int64())
-    width = 4 if values.type.bit_width == 32 else 8
-    raw: Array = np.frombuffer(
-        values.buffers()[1],
-        np.int32 if width == 4 else np.int64,
-        len(values),
-        values.offset * width,
-    )
+    dtype = np.dtype(np.int32 if values.type.bit_width == 32 else np.int64)
+    offset = values.offset * dtype.itemsize
+    raw: Array = np.frombuffer(values.buffers()[1], dtype, len(values), offset)
     return raw
 
 

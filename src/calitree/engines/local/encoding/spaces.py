@@ -120,28 +120,30 @@ class PairSpace:
     def find(self, columns: Sequence[Codes]) -> Codes:
         """The same, with 0 for combinations that are new."""
         with self._lock:
-            keys = self.left.find(columns[:-1]).astype(np.int64) << 32 | columns[-1]
-            ids: Codes = self._lookup.find(keys, self._keys, self.size - 1)
+            return self._look_up(_packed(self.left.find(columns[:-1]), columns[-1]))
+
+    def _look_up(self, keys: Array) -> Codes:
+        """The id of each pair, packed; 0 for those that are new."""
+        ids: Codes = self._lookup.find(keys, self._keys, self.size - 1)
         return ids
 
     def _keys(self, start: int) -> Array:
-        """Left and right of each id as one number, from the pair at `start`."""
-        left, right = self.pairs[:, 1 + start :]
-        keys: Array = left.astype(np.int64) << 32 | right
-        return keys
+        """The pair of each id, packed, from the pair at `start`."""
+        return _packed(*self.pairs[:, 1 + start :])
 
     def _by_lookup(self, left: Codes, right: Codes) -> Codes:
-        keys = left.astype(np.int64) << 32 | right
-        out: Codes = self._lookup.find(keys, self._keys, self.size - 1)
+        keys = _packed(left, right)
+        out = self._look_up(keys)
         fresh = np.flatnonzero((out == 0) & (left != 0) & (right != 0))
         if len(fresh):
             added, numbers = np.unique(keys[fresh], return_inverse=True)
             out[fresh] = self.size + numbers
+            pairs = _unpacked(added)
             sizes, table = self._known
             if sizes == (self.left.size, self.right.size):
-                place = (added >> 32) * sizes[1] + (added & 0xFFFFFFFF)
-                table[place] = np.arange(self.size, self.size + len(added), dtype=np.int32)
-            self._add((added >> 32, added & 0xFFFFFFFF))
+                ids = np.arange(self.size, self.size + len(added), dtype=np.int32)
+                table[pairs[0] * sizes[1] + pairs[1]] = ids
+            self._add(pairs)
         return out
 
     def _table(self) -> Array:
@@ -164,16 +166,14 @@ class PairSpace:
         table[fresh] = np.arange(self.size, self.size + len(fresh), dtype=np.int32)
         self._add(np.divmod(fresh, width))
         parallel.map(
-            lambda p: _look_up(left[p], right[p], width, table, out[p]), parts, self.threads
+            lambda p: _gather_ids(left[p], right[p], width, table, out[p]), parts, self.threads
         )
 
     def _by_hash(self, left: Codes, right: Codes, out: Codes) -> None:
         self._known = (0, 0), np.empty(0, np.int32)
-        known = (self.pairs[0].astype(np.int64) << 32 | self.pairs[1])[1:]
-        keys = left.astype(np.int64) << 32 | right
         valid = ((left != 0) & (right != 0)).view(np.uint8)
-        fresh = number_any([Piece(keys, out, valid)], known)
-        self._add((fresh >> 32, fresh & 0xFFFFFFFF))
+        fresh = number_any([Piece(_packed(left, right), out, valid)], self._keys(0))
+        self._add(_unpacked(fresh))
 
     def _add(self, fresh: tuple[Array, Array]) -> None:
         if len(fresh[0]):
@@ -191,6 +191,16 @@ class PairSpace:
         return codes
 
 
+def _packed(left: Codes, right: Codes) -> Array:
+    """A pair of codes as one number."""
+    keys: Array = left.astype(np.int64) << 32 | right
+    return keys
+
+
+def _unpacked(keys: Array) -> tuple[Array, Array]:
+    return keys >> 32, keys & 0xFFFFFFFF
+
+
 @compiled
 def _mark(
     left: Array, right: Array, width: int, seen: Array
@@ -200,7 +210,7 @@ def _mark(
 
 
 @compiled
-def _look_up(
+def _gather_ids(
     left: Array, right: Array, width: int, table: Array, out: Array
 ) -> None:  # pragma: no cover (compiled)
     for i in range(len(left)):

@@ -6,6 +6,7 @@ bounded; what might not fit continues as doubles and is marked inexact. Nothing 
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -22,11 +23,6 @@ DIGITS = 38
 
 class Value:
     """One component of an annotation on every row: an array, how it is read, what is known of it."""
-
-    __slots__ = (
-        *("_bound", "_finite", "data", "exact", "labels"),
-        *("peak", "positive", "scale", "valid"),
-    )
 
     def __init__(
         self,
@@ -97,36 +93,22 @@ class Value:
 
     def with_exact(self, exact: bool) -> Value:
         """The same numbers, marked as exact or not."""
-        return Value(
-            self.data,
-            self.valid,
-            scale=self.scale,
-            labels=self.labels,
-            exact=exact,
-            bound=self._bound,
-        )
+        value = copy(self)
+        value.exact = exact
+        return value
 
     def with_data(self, data: Array, valid: Array | None, peak: Array | None = None) -> Value:
         """Some of these numbers: all that is known of them still holds."""
-        return Value(
-            data,
-            valid,
-            scale=self.scale,
-            labels=self.labels,
-            exact=self.exact,
-            bound=self._bound,
-            positive=self.positive,
-            peak=peak,
-        )
+        value = copy(self)
+        value.data, value.valid, value.peak, value._finite = data, valid, peak, None
+        return value
 
     def take(self, index: Array | None) -> Value:
         """The numbers at some positions; all of them if there is no index."""
         if index is None:
             return self
-        valid = None if self.valid is None else self.valid[index]
-        return self.with_data(
-            self.data[index], valid, None if self.peak is None else self.peak[index]
-        )
+        valid, peak = (None if x is None else x[index] for x in (self.valid, self.peak))
+        return self.with_data(self.data[index], valid, peak)
 
     def as_float(self) -> Value:
         """The same numbers as doubles."""

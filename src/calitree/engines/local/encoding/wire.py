@@ -27,8 +27,7 @@ def to_wire(message: EncodedMessage) -> pa.Table:
     fields: list[pa.Field] = []
     arrays: list[pa.Array] = []
     for name in message.attributes:
-        codes = message.codes(name, {name: name})
-        arrays.append(message.book.dictionary(name).decode(codes))
+        arrays.append(message.values(name, {name: name}))
         fields.append(pa.field(name, arrays[-1].type))
     for name, value in message.annotations.items():
         arrays.append(_plain(value))

@@ -84,14 +84,8 @@ class Summed:
                 valid = met != 0
                 if value.valid is not None:
                     valid &= np.append(np.False_, value.valid)[met]
-            arrived = Value(
-                padded[met],
-                valid,
-                scale=value.scale,
-                labels=value.labels,
-                exact=value.exact,
-                bound=value.bound_if_known,
-            )
+            arrived = value.with_data(padded[met], valid)
+            arrived.positive = False
             found.append(arrived)
         return found
 

@@ -194,10 +194,8 @@ def write(message: EncodedMessage, path: str) -> SavedMessage:
 
 
 def _described(name: str, dtype: pa.DataType, value: Value) -> SavedColumn:
-    if value.labels is not None or value.data.dtype == bool:
+    if value.labels is not None or not value.is_integer:
         return SavedColumn(name, kind_of_arrow(dtype), annotation=True, exact=value.exact)
-    if not value.is_integer:
-        return SavedColumn(name, Kind.FLOAT, annotation=True, exact=value.exact)
     kind = Kind.DECIMAL if value.scale else Kind.INTEGER
     return SavedColumn(
         name, kind, True, True, scale=value.scale, bound=value.bound, exact=value.exact

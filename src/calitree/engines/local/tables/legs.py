@@ -96,18 +96,16 @@ class Leg:
 
     def factor(self, factor: Factor, semiring: Semiring) -> list[Value]:
         """A factor on every row, a value for each component; zero for NULL, if there is a zero."""
-        table = self.table
+        table, names, rows = self.table, self.names, None
         if isinstance(table, Joined):
             at = self.parts[factor.input]
-            if isinstance(factor, Lifted):
-                values = [table.part_lift(at, lift) for lift in factor.expressions]
-            else:
-                names = stored_parts(factor.name, semiring)
-                values = [table.part_stored(at, name) for name in names]
-        elif isinstance(factor, Lifted):
-            values = [table.lift(lift, self.names) for lift in factor.expressions]
+            rows = table.positions[at]
+            table, names = table.parts[at]
+        if isinstance(factor, Lifted):
+            values = [table.lift(expression, names) for expression in factor.expressions]
         else:
             values = [table.stored(name) for name in stored_parts(factor.name, semiring)]
+        values = [value.take(rows) for value in values]
         return [
             value if zero is None or value.valid is None else value.filled(zero)
             for value, zero in zip(values, semiring.zero, strict=True)

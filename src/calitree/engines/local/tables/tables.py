@@ -284,12 +284,3 @@ class Joined(EncodedTable):
         table, names = self.parts[at]
         codes: Codes = table.codes(attribute, names)[self.positions[at]]
         return codes
-
-    def part_lift(self, at: int, expression: Expression) -> Value:
-        """A lift of one of the tables, on the joined rows."""
-        table, names = self.parts[at]
-        return table.lift(expression, names).take(self.positions[at])
-
-    def part_stored(self, at: int, part: str) -> Value:
-        """A column of annotations of one of the tables, on the joined rows."""
-        return self.parts[at][0].stored(part).take(self.positions[at])

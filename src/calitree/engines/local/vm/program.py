@@ -13,6 +13,7 @@ Equal instructions are written once, so outputs that need the same product share
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -28,6 +29,7 @@ LOADS = {"i": Opcode.LOAD_8, "f": Opcode.LOAD_8, "b": Opcode.LOAD_1}
 """By the kind of a column's NumPy type."""
 GATHERS = {1: Opcode.GATHER_1, 4: Opcode.GATHER_4, 8: Opcode.GATHER_8}
 """By the bytes of an entry."""
+CONSTANT = Instruction._fields.index("constant")
 LIMIT = 2**63
 POWERS_OF_TEN = 10.0 ** np.arange(309)  # as far as doubles go
 
@@ -194,15 +196,16 @@ class Program:
     def sum(self, value: Register, index: int | None, size: int) -> list[Accumulator]:
         """One accumulator; two, for the upper and the lower 32 bits, if one might not hold it."""
         if value.real:
-            opcode = Opcode.SUM_FLOAT if index is None else Opcode.SCATTER_FLOAT
-            return [self._accumulate(opcode, value, index, Accumulator(size, 0.0, "add"))]
-        if value.bound * max(self.length, 1) < LIMIT:
-            opcode = Opcode.SUM_INT if index is None else Opcode.SCATTER_INT
-            return [self._accumulate(opcode, value, index, Accumulator(size, 0, "add"))]
-        index = self.zero() if index is None else index
+            opcodes = [Opcode.SUM_FLOAT if index is None else Opcode.SCATTER_FLOAT]
+        elif value.bound * max(self.length, 1) < LIMIT:
+            opcodes = [Opcode.SUM_INT if index is None else Opcode.SCATTER_INT]
+        else:
+            opcodes = [Opcode.SCATTER_UPPER, Opcode.SCATTER_LOWER]
+            index = self.zero() if index is None else index
+        start = 0.0 if value.real else 0
         return [
-            self._accumulate(opcode, value, index, Accumulator(size, 0, "add"))
-            for opcode in (Opcode.SCATTER_UPPER, Opcode.SCATTER_LOWER)
+            self._accumulate(opcode, value, index, Accumulator(size, start, "add"))
+            for opcode in opcodes
         ]
 
     def extreme(
@@ -210,15 +213,13 @@ class Program:
     ) -> Accumulator:
         """The smallest or largest where `mask` is not zero. NaN is greater than every number."""
         index = self.zero() if index is None else index
-        if value.real:
-            opcode = Opcode.MAX_FLOAT if largest else Opcode.MIN_FLOAT
-            start = float(-np.inf if largest else np.nan)
-            into = Accumulator(size, start, "maximum" if largest else "fmin")
+        if largest:
+            opcode = Opcode.MAX_FLOAT if value.real else Opcode.MAX_INT
+            into = Accumulator(size, -math.inf if value.real else -LIMIT, "maximum")
+        elif value.real:
+            opcode, into = Opcode.MIN_FLOAT, Accumulator(size, math.nan, "fmin")
         else:
-            opcode = Opcode.MAX_INT if largest else Opcode.MIN_INT
-            into = Accumulator(
-                size, -LIMIT if largest else LIMIT - 1, "maximum" if largest else "minimum"
-            )
+            opcode, into = Opcode.MIN_INT, Accumulator(size, LIMIT - 1, "minimum")
         return self._accumulate(opcode, value, index, into, mask=mask.number)
 
     def any(self, value: Register, index: int | None, size: int) -> Accumulator:
@@ -248,20 +249,17 @@ class Program:
         slots = sum(into.size for into in self._accumulators)
         if threads * slots > self.length:  # more to clear and merge than to add
             threads = 1
-        code = fused(self._code, address_of(POWERS_OF_TEN))
+        instructions = fused(self._code, address_of(POWERS_OF_TEN))
+        code = np.array(instructions, np.int64).reshape(-1, len(Instruction._fields))
+        sums = np.flatnonzero(code[:, 0] >= Opcode.SUM_INT)
         rows = ALL_ROWS if self.chosen is None else self.chosen
         parts = []
         for start, stop in parallel.ranges(self.length, threads):
-            accumulators = iter(self._accumulators)
-            own = [
-                x._replace(constant=address_of(next(accumulators).copy()))
-                if x.opcode >= Opcode.SUM_INT  # from here on they accumulate
-                else x
-                for x in code
-            ]
+            own = code.copy()
+            for at, into in zip(sums, self._accumulators, strict=True):
+                own[at, CONSTANT] = address_of(into.copy())
             registers = np.empty((len(self._registers) + 1, machine.LANES), np.int64)
-            table = np.array(own, np.int64).reshape(-1, len(Instruction._fields))
-            parts.append((table, registers, rows, start, stop))
+            parts.append((own, registers, rows, start, stop))
         parallel.map(lambda part: machine.run(*part), parts, threads)
         return not self._overflow[0]
 
