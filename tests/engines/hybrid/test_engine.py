@@ -19,7 +19,6 @@ from calitree.apps.verify.check import compare
 from calitree.calibration.branch import Branch
 from calitree.engines.api.contraction import Contraction, Input, Output
 from calitree.engines.hybrid import HybridEngine
-from calitree.engines.hybrid.routing import Limits
 from calitree.engines.local import LocalEngine
 from calitree.errors import EngineError, SchemaError
 from calitree.wide_table import WideTable
@@ -78,9 +77,9 @@ class Spying(HybridEngine):
         return super()._in_tasks(*arguments)
 
 
-def hybrid(spark: Any, in_process: int, split: int = 1500) -> Spying:
+def hybrid(spark: Any, split: int = 1500, **limits: int) -> Spying:
     """Tasks that read a few row groups each."""
-    engine = Spying(spark, in_process=in_process)
+    engine = Spying(spark, **limits)
     engine.tasks.split = split
     return engine
 
@@ -149,13 +148,13 @@ def test_only_columns_that_are_needed_are_read(spark: Any, tmp_path: Path) -> No
     engine = hybrid(spark, in_process=100_000)
     wide = graph(files(database(3000), tmp_path), engine).calibrate({"units": "sum(units)"})
     seen: list[set[str]] = []
-    parts = engine.tasks._parts
+    partial_messages = engine.tasks._partial_messages
 
     def spied(rows: Any, scan: Any, source: Any, *others: Any) -> Any:
         seen.append(set(source.types))
-        return parts(rows, scan, source, *others)
+        return partial_messages(rows, scan, source, *others)
 
-    engine.tasks._parts = spied  # type: ignore[method-assign]
+    engine.tasks._partial_messages = spied  # type: ignore[method-assign]
     wide.query(group_by=["city", "family"], where="sales.label = 'l3'")
     assert seen == [{"date", "store", "item", "units", "label"}]
 
@@ -213,8 +212,7 @@ def test_messages_too_large_for_tasks_go_by_sql(spark: Any, tmp_path: Path) -> N
 
 def test_results_too_large_to_come_home_stay_on_spark(spark: Any, tmp_path: Path) -> None:
     tables = database(3000, nulls=True)
-    engine = hybrid(spark, in_process=100_000)
-    engine.tasks.limit, engine.limits = 40_000, Limits(100_000, collect=40_000)
+    engine = hybrid(spark, in_process=100_000, collect=40_000)
     wide = graph(files(tables, tmp_path), engine).calibrate({"n": "count(*)", "u": "sum(units)"})
     here = graph(tables, "local").calibrate({"n": "count(*)", "u": "sum(units)"})
     question: dict[str, Any] = {"group_by": ["sales.date", "sales.item", "label", "sales.store"]}
@@ -229,8 +227,7 @@ def test_results_too_large_to_come_home_stay_on_spark(spark: Any, tmp_path: Path
 
 def test_messages_too_large_to_come_home_serve_from_spark(spark: Any, tmp_path: Path) -> None:
     tables = database(3000, nulls=True)
-    engine = hybrid(spark, in_process=100_000)
-    engine.tasks.limit, engine.limits = 3_000, Limits(100_000, collect=3_000)
+    engine = hybrid(spark, in_process=100_000, collect=3_000)
     wide = graph(files(tables, tmp_path), engine).calibrate({"n": "count(*)", "u": "sum(units)"})
     here = graph(tables, "local").calibrate({"n": "count(*)", "u": "sum(units)"})
     assert "rows has stayed on Spark" in str(wide.plan(group_by=["guests"]))
@@ -243,9 +240,7 @@ def test_messages_too_large_to_come_home_serve_from_spark(spark: Any, tmp_path: 
 def test_parts_summed_by_other_tasks(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from calitree.engines.hybrid import driver as spark_tasks
-
-    monkeypatch.setattr(spark_tasks, "DIRECT", 1)
+    monkeypatch.setattr("calitree.engines.hybrid.driver.MAX_TASKS_MERGED_BY_DRIVER", 1)
     tables = database(3000, nulls=True)
     engine = hybrid(spark, in_process=100_000, split=700)
     wide = graph(files(tables, tmp_path), engine).calibrate(MEASURES)

@@ -32,7 +32,8 @@ from calitree.engines.hybrid import HybridEngine
 from calitree.engines.local.tables.tables import Relation
 from calitree.engines.reference import ReferenceEngine
 from calitree.engines.spark import SparkEngine
-from calitree.engines.spark.table import SparkTable, decoded, measure
+from calitree.engines.spark.fields import decoded
+from calitree.engines.spark.table import SparkTable, measure
 from calitree.errors import EngineError
 from calitree.sql.analysis import Resolved
 from calitree.sql.parser import Expression, parse

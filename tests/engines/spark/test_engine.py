@@ -223,7 +223,7 @@ def test_cross_join(spark: SparkSession, engine: SparkEngine, sales: Any, stores
 
 def test_no_product_where_a_message_connects(engine: SparkEngine) -> None:
     """a and b share nothing, but m has an attribute of each: join through it."""
-    from calitree.engines.spark.query import write_query
+    from calitree.engines.spark.sql.statement import write_output
 
     a = engine.load("a", {"x": [1, 2]})
     b = engine.load("b", {"y": [1, 2, 3]})
@@ -231,7 +231,7 @@ def test_no_product_where_a_message_connects(engine: SparkEngine) -> None:
     (m,) = pairs.run(engine, pairs.output("x", "y", n=[]))
     bag = Bag(of(a), of(b), Input(m, {"x": "x", "y": "y"}))
     output = bag.output(n=[Stored(2, "n")])
-    assert "CROSS" not in write_query(bag.inputs, output, utc=True).text
+    assert "CROSS" not in write_output(bag.inputs, output, utc=True).text
     assert answer(engine, bag, output) == [(2,)]
 
 
