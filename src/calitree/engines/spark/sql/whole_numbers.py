@@ -175,7 +175,7 @@ class ExpressionWriter:
         return self.recorded(WholeNumber(self.digits(value), len(after), value))
 
     def _signed(self, node: exp.Expr) -> WholeNumber | None:
-        """-x, ABS(x)."""
+        """Negation and ABS."""
         number = self.whole(node.this)
         if number is None:
             return None
@@ -199,7 +199,7 @@ class ExpressionWriter:
         return self.recorded(WholeNumber(f"({left.text} * {right.text})", scale, bound))
 
     def _at_most_first(self, node: exp.Expr) -> WholeNumber | None:
-        """x % y, NULLIF(x, y): no larger than x."""
+        """Remainder and NULLIF: no larger than the first operand."""
         pair = self.wholes((node.this, node.expression))
         if not pair:
             return None
