@@ -7,7 +7,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, cast
 
-from calitree.engines.api.protocol import Engine, missing_methods
+from calitree.engines.api.protocol import Engine, PerGraph, missing_methods
 from calitree.errors import EngineError, did_you_mean
 
 CLASSES = {
@@ -20,7 +20,15 @@ CLASSES = {
 
 
 def engine_of(engine: Any) -> Engine:
-    """An engine from its name, a SparkSession, or itself; None is the best that can run here."""
+    """An engine for a new join graph, from its name, a SparkSession, or itself.
+
+    None is the best that can run here.
+    """
+    engine = _engine_of(engine)
+    return engine.for_graph() if isinstance(engine, PerGraph) else engine
+
+
+def _engine_of(engine: Any) -> Engine:
     if engine is None:
         engine = "hybrid" if find_spec("pyspark") else "local"
     if isinstance(engine, str):

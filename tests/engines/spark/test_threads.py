@@ -89,12 +89,6 @@ def test_a_table_gets_one_frame_and_one_view() -> None:
     assert create.objects[0].views == [name]
 
 
-def test_views_have_names_of_their_own() -> None:
-    runtime = Runtime()
-    names = concurrently(lambda: [runtime.next_view() for _ in range(2000)])
-    assert len({name for some in names for name in some}) == THREADS * 2000
-
-
 def test_all_threads_use_one_copy_of_a_table_that_was_moved(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -1,7 +1,8 @@
-"""The interface of an engine: `Engine` for queries, and three optional capabilities.
+"""The interface of an engine: `Engine` for queries, and optional capabilities.
 
 `Updatable` is for relations that change, `Persistent` for saved trees, `SparkBacked` for plain SQL on
-Spark. An engine without one of them answers queries all the same.
+Spark. An engine without them answers queries all the same. An engine may be used for several join
+graphs; if that takes one object for each, it is `PerGraph`.
 """
 
 from __future__ import annotations
@@ -101,6 +102,14 @@ class Persistent(Protocol):
 
     def restore(self, saved: SavedMessage | SavedRelation) -> Table:
         """A saved table; nothing of it is read until it is needed."""
+
+
+@runtime_checkable
+class PerGraph(Protocol):
+    """An engine that stores something by attribute names, of which every join graph has its own."""
+
+    def for_graph(self) -> Engine:
+        """The engine of one more join graph."""
 
 
 class SparkBacked(Engine, Protocol):

@@ -150,12 +150,11 @@ class TaskScan:
 class Tasks:
     """Runs scans of a large relation in Spark's tasks, and sums the partial messages they return.
 
-    `limit` is how many bytes all parts of one message together may have to be collected.
+    `limit` is how many bytes all parts of one message together may have to be collected, `split`
+    how many rows a task reads at a time.
     """
 
-    def __init__(
-        self, engine: LocalEngine, jobs: Jobs, limit: int, split: int = SPLIT_ROWS
-    ) -> None:
+    def __init__(self, engine: LocalEngine, jobs: Jobs, limit: int, split: int) -> None:
         self.engine, self.jobs, self.limit, self.split = engine, jobs, limit, split
         self._slots: int | None = None
 

@@ -13,6 +13,7 @@ collected. Spark is started when it is first needed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -22,7 +23,7 @@ import pyarrow as pa
 from calitree.engines.api.contraction import Contraction, Input, Output, Table
 from calitree.engines.api.protocol import Watch
 from calitree.engines.hybrid import updates
-from calitree.engines.hybrid.driver import Tasks, TaskScan
+from calitree.engines.hybrid.driver import SPLIT_ROWS, Tasks, TaskScan
 from calitree.engines.hybrid.routing import Limits, Location, Route, Strategy, route_of
 from calitree.engines.hybrid.transfer import Transfers
 from calitree.engines.local import LocalEngine
@@ -70,9 +71,13 @@ class HybridEngine:
         collect: int = DEFAULTS.collect,
     ) -> None:
         self.limits = Limits(in_process, broadcast, collect)
-        self.local = LocalEngine()
         self.spark = SparkEngine(session)
-        self.tasks = Tasks(self.local, self.spark.runtime.jobs, collect)
+        self._has_graph = False
+        self._start(SPLIT_ROWS)
+
+    def _start(self, split_rows: int) -> None:
+        self.local = LocalEngine()
+        self.tasks = Tasks(self.local, self.spark.runtime.jobs, self.limits.collect, split_rows)
         self.transfers = Transfers(self.local, self.spark, self.limits)
         self._routes = WeakKeyDictionary[Contraction, tuple[Contraction | None, Route]]()
         """The route of each contraction, and the contraction with small tables fetched. That is None
@@ -80,6 +85,19 @@ class HybridEngine:
         """
         self._too_large = WeakKeyDictionary[Table, set[tuple[str, ...]]]()
         """By relation: the attributes kept by those of its messages that were too large to collect."""
+
+    def for_graph(self) -> HybridEngine:
+        """The engine of one more join graph: this one for the first, then copies on the same Spark.
+
+        The codes of a local engine belong to the attributes of one graph.
+        """
+        with self.spark.runtime.lock:
+            if not self._has_graph:
+                self._has_graph = True
+                return self
+        engine = copy(self)
+        engine._start(self.tasks.split)
+        return engine
 
     @property
     def session(self) -> SparkSession:
