@@ -19,6 +19,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from importlib.machinery import PathFinder
+from importlib.resources.abc import Traversable
 from importlib.util import find_spec
 from pathlib import Path
 from zipfile import ZipFile
@@ -48,7 +49,7 @@ def home_of_the_package(archive: Path) -> Path:
         )
     name = archive.stem.rpartition("-")[2]
     installed = _installed(archive)
-    if installed is not None and digest(dict(_sources(installed))) == name:
+    if installed is not None and digest(dict(sources(installed))) == name:
         return installed.parent
     with suppress(OSError, RuntimeError):  # of a user without a home
         root = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
@@ -62,9 +63,13 @@ def _installed(archive: Path) -> Path | None:
     return Path(spec.origin).parent if spec and spec.origin else None
 
 
-def _sources(package: Path) -> Iterator[tuple[str, bytes]]:
-    for path in package.rglob("*.py"):
-        yield path.relative_to(package).as_posix(), path.read_bytes()
+def sources(directory: Path | Traversable, below: str = "") -> Iterator[tuple[str, bytes]]:
+    """All Python files of a directory, which may be in an archive: their paths and contents."""
+    for entry in directory.iterdir():
+        if entry.is_dir():
+            yield from sources(entry, f"{below}{entry.name}/")
+        elif entry.name.endswith(".py"):
+            yield below + entry.name, entry.read_bytes()
 
 
 def _unpacked(archive: Path, directory: Path) -> Path:

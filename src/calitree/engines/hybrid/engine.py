@@ -22,9 +22,9 @@ import pyarrow as pa
 
 from calitree.engines.api.contraction import Contraction, Input, Output, Table
 from calitree.engines.api.protocol import Watch
-from calitree.engines.hybrid import updates
 from calitree.engines.hybrid.driver import SPLIT_ROWS, Tasks, TaskScan
 from calitree.engines.hybrid.routing import Limits, Location, Route, Strategy, route_of
+from calitree.engines.hybrid.selection import matching, select
 from calitree.engines.hybrid.transfer import Transfers
 from calitree.engines.local import LocalEngine
 from calitree.engines.spark import SparkEngine
@@ -159,23 +159,27 @@ class HybridEngine:
         self, output: Output, plus: Sequence[Table], minus: Sequence[Table], rows: str | None
     ) -> Table | None:
         """The ⊕-sum of results less those in `minus`; None if digits would be lost."""
-        return updates.add(self.transfers, output, plus, minus, rows)
+        engine, (plus, minus) = self.transfers.colocated(plus, minus)
+        total = engine.add(output, plus, minus, rows)
+        return None if total is None else self.transfers.fetch_result(total)
 
     def settle(self, plus: Sequence[Table], minus: Sequence[Table]) -> Table:
-        """The bag difference of relations."""
-        return updates.settle(self.transfers, plus, minus)
+        """The bag difference of relations; on Spark it is computed when it is used."""
+        engine, (plus, minus) = self.transfers.colocated(plus, minus)
+        return engine.settle(plus, minus)
 
     def select(self, relation: Input, where: Expression) -> Table:
         """The rows for which a condition is true."""
-        return updates.select(self.transfers, relation, where)
+        return select(self.transfers, relation, where)
 
     def matching(self, table: Table, rows: pa.Table) -> Table:
         """The semi-join of a relation with `rows`."""
-        return updates.matching(self.transfers, table, rows)
+        return matching(self.transfers, table, rows)
 
     def apart(self, table: Table, keys: Table) -> Table:
         """The anti-join of a result with `keys`."""
-        return updates.apart(self.transfers, table, keys)
+        engine, ((table,), (keys,)) = self.transfers.colocated([table], [keys])
+        return self.transfers.fetch_result(engine.apart(table, keys))
 
     # -- Persistent ------------------------------------------------------------------------------
 

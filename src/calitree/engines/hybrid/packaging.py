@@ -12,16 +12,14 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
-from calitree.engines.hybrid.bootstrap import INSIDE, digest
+from calitree.engines.hybrid.bootstrap import INSIDE, digest, sources
 from calitree.engines.spark.jobs import explained
 from calitree.engines.spark.session.launch import local_cores
 from calitree.engines.spark.watch import is_remote
@@ -60,21 +58,12 @@ def ship(session: SparkSession) -> None:
 @cache
 def archive() -> Path:
     """The archive, written once a process; the same files give the same bytes and the same name."""
-    sources = dict(_sources(files("calitree")))  # which may be in an archive itself
+    contents = dict(sources(files("calitree")))  # which may be in an archive itself
     directory = Path(tempfile.mkdtemp(prefix="calitree-shipping-"))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    path = directory / f"calitree-{digest(sources)}.zip"
+    path = directory / f"calitree-{digest(contents)}.zip"
     with ZipFile(path, "w", ZIP_DEFLATED) as file:
-        file.writestr(ZipInfo("calitree/__init__.py"), sources["engines/hybrid/bootstrap.py"])
-        for name, content in sorted(sources.items()):
+        file.writestr(ZipInfo("calitree/__init__.py"), contents["engines/hybrid/bootstrap.py"])
+        for name, content in sorted(contents.items()):
             file.writestr(ZipInfo(f"{INSIDE}calitree/{name}"), content, ZIP_DEFLATED)
     return path
-
-
-def _sources(directory: Traversable, below: str = "") -> Iterator[tuple[str, bytes]]:
-    """All Python files, by their paths."""
-    for entry in directory.iterdir():
-        if entry.is_dir():
-            yield from _sources(entry, f"{below}{entry.name}/")
-        elif entry.name.endswith(".py"):
-            yield below + entry.name, entry.read_bytes()

@@ -7,7 +7,7 @@ marked as not exact.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from weakref import WeakKeyDictionary
 
@@ -87,10 +87,11 @@ class Transfers:
             self._fetched.setdefault(table, from_spark(self.local.book, table))
         return self._fetched[table]
 
-    def fetch_result(self, table: SparkTable) -> Table:
-        """A new result of Spark's, in this process if it is small enough."""
-        large = table.nbytes > self.limits.collect
-        return table if large else from_spark(self.local.book, table)
+    def fetch_result(self, table: Table) -> Table:
+        """A new result, in this process if it is here or small enough."""
+        if not isinstance(table, SparkTable) or table.nbytes > self.limits.collect:
+            return table
+        return from_spark(self.local.book, table)
 
     def send(self, table: Table) -> SparkTable:
         """The table on Spark."""
@@ -100,6 +101,15 @@ class Transfers:
         if table not in self._sent:
             self._sent.setdefault(table, to_spark(self.spark, table))
         return self._sent[table]
+
+    def colocated(
+        self, *groups: Sequence[Table]
+    ) -> tuple[LocalEngine | SparkEngine, list[list[Table]]]:
+        """All tables in this process if they fit, else all on Spark; and the engine there."""
+        near = [list(map(self.fetch_small, tables)) for tables in groups]
+        if not self.is_on_spark(table for tables in near for table in tables):
+            return self.local, near
+        return self.spark, [list(map(self.send, tables)) for tables in near]
 
 
 def to_spark(spark: SparkEngine, table: LocalTable) -> SparkTable:

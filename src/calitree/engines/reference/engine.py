@@ -7,12 +7,15 @@ are tested against it and against the materialised join.
 from __future__ import annotations
 
 import math
+import operator
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
 
 from calitree.engines.api.contraction import (
     Column,
@@ -26,7 +29,7 @@ from calitree.engines.api.contraction import (
 )
 from calitree.engines.api.protocol import Watch
 from calitree.engines.api.semiring import Semiring
-from calitree.engines.reference.rowwise import evaluate_row
+from calitree.engines.reference.rowwise import arithmetic, evaluate_row, less
 from calitree.errors import EngineError
 from calitree.sql.parser import Expression
 from calitree.types import Kind, kind_of_arrow
@@ -289,29 +292,12 @@ def _skipping_null(choose: Any) -> Any:
     return plus
 
 
-def _add(a: Any, b: Any) -> Any:
-    if isinstance(a, float) and isinstance(b, Decimal):
-        return a + float(b)
-    if isinstance(a, Decimal) and isinstance(b, float):
-        return float(a) + b
-    return a + b
-
-
 _PLUS: dict[str, Any] = {
-    "sum": _add,
-    "min": _skipping_null(lambda a, b: b if _less(b, a) else a),
-    "max": _skipping_null(lambda a, b: b if _less(a, b) else a),
+    "sum": partial(arithmetic("add", operator.add), exp.Add()),
+    "min": _skipping_null(lambda a, b: b if less(b, a) else a),
+    "max": _skipping_null(lambda a, b: b if less(a, b) else a),
     "any": lambda a, b: a or b,
 }
-
-
-def _less(a: Any, b: Any) -> bool:
-    """SQL's order: NaN is greater than every number."""
-    if isinstance(a, float) and math.isnan(a):
-        return False
-    if isinstance(b, float) and math.isnan(b):
-        return True
-    return bool(a < b)
 
 
 _NAN = float("nan")

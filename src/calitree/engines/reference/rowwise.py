@@ -302,14 +302,11 @@ def _coalesce(node: exp.Expr, row: Row) -> Any:
 
 
 def _extreme(node: exp.Expr, row: Row) -> Any:
-    best = None
-    for argument in (node.this, *node.expressions):
-        value = evaluate_row(argument, row)
-        if value is not None and best is not None:
-            worse = less(value, best) if isinstance(node, exp.Greatest) else less(best, value)
-            best = best if worse else value
-        else:
-            best = value if best is None else best
+    arguments = (evaluate_row(argument, row) for argument in (node.this, *node.expressions))
+    best, *others = [value for value in arguments if value is not None] or [None]
+    for value in others:
+        worse = less(value, best) if isinstance(node, exp.Greatest) else less(best, value)
+        best = best if worse else value
     return best
 
 

@@ -6,6 +6,7 @@ not visible to Spark's machines.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,14 +15,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyarrow import parquet
 
-from calitree.engines.spark.fields import (
-    BIGINT,
-    DECIMAL,
-    Field,
-    arrow_for_spark,
-    fields_of,
-    in_utc,
-)
+from calitree.engines.spark.fields import BIGINT, DECIMAL, Field, arrow_for_spark, fields_of, in_utc
 from calitree.engines.spark.jobs import explained
 from calitree.engines.spark.read import is_table, read
 from calitree.engines.spark.runtime import Runtime
@@ -173,15 +167,8 @@ def _described(name: str, field: Field, annotation: bool) -> SavedColumn:
 
 
 def _write_by_spark(runtime: Runtime, table: SparkTable, path: str) -> None:
-    texts = []
-    for field in table.fields.values():
-        text = field.name
-        if field.kind is Kind.TIMESTAMP_TZ:
-            text = f"unix_micros({text})"
-        elif field.kind is Kind.NULL:
-            text = f"CAST({text} AS INT)"
-        texts.append(f"{text} AS {field.name}")
-    frame = table.frame.selectExpr(*texts).coalesce(max(4, table.nbytes // FILE_BYTES))
+    columns = _converted(table.fields.values(), _STORED, "{name}")
+    frame = table.frame.selectExpr(*columns).coalesce(max(4, table.nbytes // FILE_BYTES))
     with explained(f"write {table.label}"):
         runtime.run([partial(frame.write.parquet, _spark_path(path))])
     system, _ = filesystem_of(path)
@@ -229,16 +216,21 @@ def restored_message(runtime: Runtime, saved: SavedMessage) -> SparkTable:
 def _message_frame(runtime: Runtime, saved: SavedMessage, fields: list[Field]) -> DataFrame:
     if saved.nbytes <= MAX_COLLECTED_BYTES:
         return runtime.local_frame(arrow_for_spark("a saved message", saved.read()))
-    texts = []
-    for field in fields:
-        text = f"CAST({field.name} AS {field.type})"
-        if field.kind is Kind.TIMESTAMP_TZ:
-            text = f"timestamp_micros({field.name})"
-        elif field.kind is Kind.NULL:
-            text = field.name
-        texts.append(f"{text} AS {field.name}")
+    columns = _converted(fields, _RESTORED, "CAST({name} AS {type})")
     with explained(f"read {shown(saved.path)}"):
-        return runtime.session.read.parquet(_spark_path(saved.path)).selectExpr(*texts)
+        return runtime.session.read.parquet(_spark_path(saved.path)).selectExpr(*columns)
+
+
+_STORED = {Kind.TIMESTAMP_TZ: "unix_micros({name})", Kind.NULL: "CAST({name} AS INT)"}
+_RESTORED = {Kind.TIMESTAMP_TZ: "timestamp_micros({name})", Kind.NULL: "{name}"}
+
+
+def _converted(fields: Iterable[Field], by_kind: Mapping[Kind, str], other: str) -> list[str]:
+    """Columns as SQL, written as these formats have it by kind."""
+    return [
+        f"{by_kind.get(field.kind, other).format(**vars(field))} AS {field.name}"
+        for field in fields
+    ]
 
 
 def _fields(label: str, names: list[str], schema: pa.Schema) -> dict[str, Field]:

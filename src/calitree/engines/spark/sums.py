@@ -13,17 +13,17 @@ It is a GROUP BY over all of them, those that are subtracted with their signs ch
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from calitree.engines.api.contraction import Column, Input, Output, Stored, Table
+from calitree.engines.api.contraction import Column, Input, Output, Stored
 from calitree.engines.api.semiring import SUM_PRODUCT
 from calitree.engines.spark.checkpoints import LOST, result
 from calitree.engines.spark.fields import DOUBLE, Field, field_of
 from calitree.engines.spark.jobs import explained
 from calitree.engines.spark.runtime import Runtime
 from calitree.engines.spark.sql.statement import SelectStatement, write_output
-from calitree.engines.spark.sql.whole_numbers import LIMITS, ExpressionWriter
+from calitree.engines.spark.sql.whole_numbers import LIMITS, SqlWriter
 from calitree.engines.spark.table import SparkTable, measure
 from calitree.types import Kind
 
@@ -79,17 +79,6 @@ def _is_lost(total: Field, subtracted: Field) -> str:
     return f"({less} IS NOT NULL AND NOT ({kept}))"
 
 
-@dataclass(frozen=True)
-class _Union:
-    """The UNION ALL of results, as a `FromTable`."""
-
-    fields: Mapping[str, Field]
-    view: str
-    known_rows: int
-    """How many rows may be summed into one: every result has at most one of each key."""
-    key: frozenset[str] | None = None
-
-
 def _sum_of(
     output: Output,
     plus: Sequence[SparkTable],
@@ -102,7 +91,7 @@ def _sum_of(
         Column(name, SUM_PRODUCT, (Stored(0, name),)) for name in map(_subtracted, doubtful)
     ]
     union = _union(output, plus, minus, doubtful)
-    given = Input(cast(Table, union), {name: name for name in output.keep})
+    given = Input(union, {name: name for name in output.keep})
     return write_output([given], Output((0,), (), output.keep, tuple(columns)), utc=True)
 
 
@@ -111,7 +100,8 @@ def _union(
     plus: Sequence[SparkTable],
     minus: Sequence[SparkTable],
     doubtful: Sequence[str],
-) -> _Union:
+) -> SparkTable:
+    """The UNION ALL of results, with as many rows as may be summed into one: one of each result."""
     tables = [*plus, *minus]
     fields: dict[str, Field] = {}
     columns: list[list[str]] = []
@@ -136,7 +126,10 @@ def _union(
         # UNION directly over a checkpoint can fail (it knows constraints on columns that are gone).
         listed = [f"{texts[at]} AS u{i}" for i, texts in enumerate(columns)] or ["TRUE AS u0"]
         selects.append(f"SELECT {', '.join(listed)} FROM {table.view}")
-    return _Union(fields, f"({' UNION ALL '.join(selects)})", len(tables))
+    subquery = f"({' UNION ALL '.join(selects)})"
+    union = SparkTable(tables[0].runtime, "a union", fields, subquery=subquery)
+    union.known_rows = len(tables)
+    return union
 
 
 def _common(fields: Sequence[Field]) -> tuple[Field, list[str]]:
@@ -152,7 +145,7 @@ def _common(fields: Sequence[Field]) -> tuple[Field, list[str]]:
 def _common_whole(fields: Sequence[Field], exact: bool) -> tuple[Field, list[str]]:
     scale = max(field.scale for field in fields)
     for width, limit in LIMITS.items():
-        writer = ExpressionWriter({}, width, utc=True)
+        writer = SqlWriter({}, width, utc=True)
         numbers = [writer.shifted(writer.column(field.name, field), scale) for field in fields]
         if writer.peak <= limit:
             break

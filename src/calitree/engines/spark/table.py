@@ -30,7 +30,8 @@ class SparkTable:
     """A relation (its `key` is None), or a message, with at most one row for each value of its key.
 
     It is on Spark (`frame`), in this process (`held`), or both; either has columns c0, c1, …. The
-    frame of a saved table is created when it is first needed, by `lazy_frame`.
+    frame of a saved table is created when it is first needed, by `lazy_frame`. A `subquery` in
+    parentheses can stand for both where only SQL refers to a table.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class SparkTable:
         key: frozenset[str] | None = None,
         null_free: frozenset[str] = frozenset(),
         lazy_frame: Callable[[], DataFrame] | None = None,
+        subquery: str | None = None,
     ) -> None:
         self.runtime = runtime
         self.label = label
@@ -59,7 +61,7 @@ class SparkTable:
         self.saved: SavedRelation | None = None
         """What a relation was restored from."""
         self._lazy_frame = lazy_frame or (lambda: runtime.local_frame(held))
-        self._view: str | None = None
+        self._view = subquery
         self._frames = [] if frame is None else [frame]
         # A frame of Connect notifies the server when it is deleted, and hangs if the interpreter is
         # already shutting down. A finaliser runs before that.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import cast
 
 from sqlglot import exp
 
-from calitree.engines.spark.fields import Field
+from calitree.engines.api.contraction import Input
+from calitree.engines.spark.table import SparkTable
 from calitree.errors import EngineError, did_you_mean
 from calitree.sql.parser import Expression
 from calitree.types import Kind
@@ -20,33 +21,18 @@ UNKNOWN_ROWS = 2**62
 """Stands for a number of rows that is not known: more than anyone can enumerate."""
 
 
-class FromTable(Protocol):
-    """What a FROM clause needs to know of a table."""
-
-    @property
-    def fields(self) -> Mapping[str, Field]:
-        """The columns by their own names."""
-
-    @property
-    def view(self) -> str:
-        """The view, or a subquery in parentheses."""
-
-    @property
-    def key(self) -> frozenset[str] | None:
-        """The columns that are unique together, of a message."""
-
-    @property
-    def known_rows(self) -> int | None:
-        """How many rows there are, if nothing has to be counted for it."""
-
-
 @dataclass(frozen=True)
 class FromItem:
-    """A table in a FROM clause: its position among the inputs, and the columns of its attributes."""
+    """A table in a FROM clause: its position among the inputs, and the column of each attribute."""
 
     index: int
-    table: FromTable
+    table: SparkTable
     attributes: Mapping[str, str]
+
+    @classmethod
+    def of(cls, inputs: Sequence[Input], index: int) -> FromItem:
+        """An input of a contraction."""
+        return cls(index, cast(SparkTable, inputs[index].table), inputs[index].attributes)
 
     @property
     def alias(self) -> str:
@@ -63,12 +49,12 @@ class FromItem:
         return self.column(self.attributes[attribute])
 
     def column(self, name: str) -> str:
-        """A column of the table in SQL."""
-        field = self.table.fields.get(name)
-        if field is None:
-            hint = did_you_mean(name, self.table.fields)
+        """A column in SQL."""
+        fields = self.table.fields
+        if name not in fields:
+            hint = did_you_mean(name, fields)
             raise EngineError(f"An input of the contraction has no column {name!r}.{hint}")
-        return f"{self.alias}.{field.name}"
+        return f"{self.alias}.{fields[name].name}"
 
 
 class FromClause:

@@ -15,15 +15,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from operator import methodcaller
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from sqlglot import exp
 
 from calitree.engines.api.contraction import Column, Factor, Input, Lifted, Output, stored_parts
 from calitree.engines.api.semiring import Plus, Scalar, literal
 from calitree.engines.spark.fields import BIGINT, DOUBLE, Field
-from calitree.engines.spark.sql.from_clause import FromClause, FromItem, FromTable, named
-from calitree.engines.spark.sql.whole_numbers import LIMITS, ExpressionWriter
+from calitree.engines.spark.sql.from_clause import FromClause, FromItem, named
+from calitree.engines.spark.sql.whole_numbers import LIMITS, SqlWriter
 from calitree.sql.nodes import kind_of
 from calitree.sql.parser import Expression
 from calitree.types import Kind
@@ -45,16 +45,14 @@ class SelectStatement:
 
 def write_output(inputs: Sequence[Input], output: Output, utc: bool) -> SelectStatement:
     """The statement that computes `output`."""
-    return _Select([_item(inputs, i) for i in output.inputs], output, utc).aggregation()
+    items = [FromItem.of(inputs, i) for i in output.inputs]
+    return _Select(items, output, utc).aggregation()
 
 
 def write_selection(given: Input, where: Expression, utc: bool) -> SelectStatement:
     """The statement for the rows of one relation that pass a filter."""
-    return _Select([_item([given], 0)], Output((0,), (where,), (), ()), utc).selection()
-
-
-def _item(inputs: Sequence[Input], index: int) -> FromItem:
-    return FromItem(index, cast(FromTable, inputs[index].table), inputs[index].attributes)
+    output = Output((0,), (where,), (), ())
+    return _Select([FromItem.of([given], 0)], output, utc).selection()
 
 
 class _Select:
@@ -149,7 +147,7 @@ class _Select:
         (text, field), writer = self.fitted(lambda writer: self.summed(writer, plus, node))
         return text, replace(field, exact=writer.exact)
 
-    def summed(self, writer: ExpressionWriter, plus: Plus, node: exp.Expr) -> tuple[str, Field]:
+    def summed(self, writer: SqlWriter, plus: Plus, node: exp.Expr) -> tuple[str, Field]:
         """⊕ over the rows, as SQL and as a column of the result."""
         function = _PLUS[plus]
         number = writer.whole(node) if plus != "any" else None
@@ -174,12 +172,10 @@ class _Select:
             return f"{function}(CAST({text} AS DOUBLE))", Field("", DOUBLE, Kind.FLOAT)
         return f"{function}({text})", Field("", "", kind)
 
-    def fitted(
-        self, write: Callable[[ExpressionWriter], Written]
-    ) -> tuple[Written, ExpressionWriter]:
+    def fitted(self, write: Callable[[SqlWriter], Written]) -> tuple[Written, SqlWriter]:
         """Write with the narrowest numbers that cannot overflow."""
         for width, limit in LIMITS.items():
-            writer = ExpressionWriter(self.tables.fields, width, self.utc)
+            writer = SqlWriter(self.tables.fields, width, self.utc)
             written = write(writer)
             if writer.peak <= limit:
                 break

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -40,7 +41,19 @@ class WholeNumber(NamedTuple):
     bound: int
 
 
-class ExpressionWriter:
+class _Operation(NamedTuple):
+    """An operation on whole numbers of one scale: its SQL, and its bound from those of its operands."""
+
+    form: str
+    bound: Callable[[Sequence[int]], int]
+    can_overflow: bool = True
+
+    @property
+    def is_unary(self) -> bool:
+        return self.form.count("{}") == 1
+
+
+class SqlWriter:
     """Writes expressions over `fields` as SQL, computing with whole numbers of one width.
 
     A column's name in the expressions is its SQL text (`i0.c3`), which is its key in `fields`.
@@ -174,22 +187,16 @@ class ExpressionWriter:
         value = int(before + after)
         return self.recorded(WholeNumber(self.digits(value), len(after), value))
 
-    def _signed(self, node: exp.Expr) -> WholeNumber | None:
-        """Negation and ABS."""
-        number = self.whole(node.this)
-        if number is None:
+    def _operation(self, node: exp.Expr) -> WholeNumber | None:
+        operation = _OPERATIONS[type(node)]
+        operands = [node.this] if operation.is_unary else [node.this, node.expression]
+        numbers = self.wholes(operands)
+        if not numbers:
             return None
-        text = f"ABS({number.text})" if isinstance(node, exp.Abs) else f"(-{number.text})"
-        return self.recorded(number._replace(text=text))
-
-    def _sum(self, node: exp.Expr) -> WholeNumber | None:
-        pair = self.wholes((node.this, node.expression))
-        if not pair:
-            return None
-        left, right = pair
-        sign = "+" if isinstance(node, exp.Add) else "-"
-        text = f"({left.text} {sign} {right.text})"
-        return self.recorded(WholeNumber(text, left.scale, left.bound + right.bound))
+        text = operation.form.format(*(number.text for number in numbers))
+        bound = operation.bound([number.bound for number in numbers])
+        result = WholeNumber(text, numbers[0].scale, bound)
+        return self.recorded(result) if operation.can_overflow else result
 
     def _product(self, node: exp.Expr) -> WholeNumber | None:
         left, right = self.whole(node.this), self.whole(node.expression)
@@ -197,16 +204,6 @@ class ExpressionWriter:
             return None
         scale, bound = left.scale + right.scale, left.bound * right.bound
         return self.recorded(WholeNumber(f"({left.text} * {right.text})", scale, bound))
-
-    def _at_most_first(self, node: exp.Expr) -> WholeNumber | None:
-        """Remainder and NULLIF: no larger than the first operand."""
-        pair = self.wholes((node.this, node.expression))
-        if not pair:
-            return None
-        left, right = pair
-        null_if = isinstance(node, exp.Nullif)
-        text = f"NULLIF({left.text}, {right.text})" if null_if else f"({left.text} % {right.text})"
-        return left._replace(text=text)
 
     def _one_of(self, node: exp.Expr) -> WholeNumber | None:
         """COALESCE, GREATEST, LEAST."""
@@ -295,24 +292,27 @@ _COMPARED: dict[type[exp.Expr], str] = {
     exp.GTE: ">=",
     exp.NullSafeEQ: "<=>",
 }
-_WHOLE: dict[type[exp.Expr], Callable[[ExpressionWriter, exp.Expr], WholeNumber | None]] = {
-    exp.Column: ExpressionWriter._column,
-    exp.Literal: ExpressionWriter._literal,
+_OPERATIONS: dict[type[exp.Expr], _Operation] = {
+    exp.Neg: _Operation("(-{})", max),
+    exp.Abs: _Operation("ABS({})", max),
+    exp.Add: _Operation("({} + {})", sum),
+    exp.Sub: _Operation("({} - {})", sum),
+    exp.Mod: _Operation("({} % {})", itemgetter(0), can_overflow=False),
+    exp.Nullif: _Operation("NULLIF({}, {})", itemgetter(0), can_overflow=False),
+}
+_WHOLE: dict[type[exp.Expr], Callable[[SqlWriter, exp.Expr], WholeNumber | None]] = {
+    exp.Column: SqlWriter._column,
+    exp.Literal: SqlWriter._literal,
     exp.Null: lambda writer, _: WholeNumber(f"CAST(NULL AS {writer.width})", 0, 0),
     exp.Paren: lambda writer, node: writer.whole(node.this),
-    exp.Neg: ExpressionWriter._signed,
-    exp.Abs: ExpressionWriter._signed,
-    exp.Add: ExpressionWriter._sum,
-    exp.Sub: ExpressionWriter._sum,
-    exp.Mul: ExpressionWriter._product,
-    exp.Mod: ExpressionWriter._at_most_first,
-    exp.Nullif: ExpressionWriter._at_most_first,
-    exp.Coalesce: ExpressionWriter._one_of,
-    exp.Greatest: ExpressionWriter._one_of,
-    exp.Least: ExpressionWriter._one_of,
-    exp.Case: ExpressionWriter._case,
-    exp.Cast: ExpressionWriter._cast,
-    exp.TryCast: ExpressionWriter._cast,
+    **dict.fromkeys(_OPERATIONS, SqlWriter._operation),
+    exp.Mul: SqlWriter._product,
+    exp.Coalesce: SqlWriter._one_of,
+    exp.Greatest: SqlWriter._one_of,
+    exp.Least: SqlWriter._one_of,
+    exp.Case: SqlWriter._case,
+    exp.Cast: SqlWriter._cast,
+    exp.TryCast: SqlWriter._cast,
     exp.Length: lambda writer, node: writer._opaque(node, 2**31),
     exp.Extract: lambda writer, node: writer._opaque(node, 2**31),
 }

@@ -1,56 +1,22 @@
-"""Updates by the hybrid engine: in this process if all tables are here or fit here, else on Spark.
+"""Rows of relations that the hybrid engine looks for: in this process, or else on Spark.
 
-Few rows are inserted and deleted, so most of it happens here. A relation in large files is never read
-whole by this process: if the footers leave few row groups that matter, these are read, else Spark is
-asked.
+A relation in large files is never read whole by this process: if the footers leave few row groups that
+matter, these are read, else Spark is asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pyarrow as pa
 
-from calitree.engines.api.contraction import Input, Output, Table
+from calitree.engines.api.contraction import Input, Table
 from calitree.engines.hybrid.transfer import Transfers
 from calitree.engines.local.tables.later import files_of
 from calitree.engines.local.tables.tables import ArrowColumns, Relation
-from calitree.engines.spark.table import SparkTable
 from calitree.sql.parser import Expression
 from calitree.storage.parquet import Filter
-
-
-def add(
-    transfers: Transfers,
-    output: Output,
-    plus: Sequence[Table],
-    minus: Sequence[Table],
-    rows: str | None,
-) -> Table | None:
-    """The sum here if all results are here; else the small ones are sent to Spark."""
-    near, remote = _near(transfers, plus, minus)
-    if not remote:
-        return transfers.local.add(output, *near, rows)
-    total = transfers.spark.add(output, *_sent(transfers, near), rows)
-    return None if total is None else transfers.fetch_result(total)
-
-
-def apart(transfers: Transfers, table: Table, keys: Table) -> Table:
-    """The anti-join of a result with `keys`."""
-    near, remote = _near(transfers, [table], [keys])
-    if not remote:
-        return transfers.local.apart(*near[0], *near[1])
-    (table,), (keys,) = _sent(transfers, near)
-    return transfers.fetch_result(transfers.spark.apart(table, keys))
-
-
-def settle(transfers: Transfers, plus: Sequence[Table], minus: Sequence[Table]) -> Table:
-    """The bag difference; on Spark it is computed when it is used."""
-    near, remote = _near(transfers, plus, minus)
-    if not remote:
-        return transfers.local.settle(*near)
-    return transfers.spark.settle(*_sent(transfers, near))
 
 
 def select(transfers: Transfers, relation: Input, where: Expression) -> Table:
@@ -74,21 +40,6 @@ def matching(transfers: Transfers, table: Table, rows: pa.Table) -> Table:
     return _fetched(transfers, table, transfers.spark.matching(transfers.send(table), rows))
 
 
-def _near(
-    transfers: Transfers, plus: Sequence[Table], minus: Sequence[Table]
-) -> tuple[tuple[list[Table], list[Table]], bool]:
-    """The tables in this process where they fit, and whether some do not."""
-    near = [list(map(transfers.fetch_small, tables)) for tables in (plus, minus)]
-    return (near[0], near[1]), transfers.is_on_spark(near[0] + near[1])
-
-
-def _sent(
-    transfers: Transfers, near: tuple[list[Table], list[Table]]
-) -> tuple[list[SparkTable], list[SparkTable]]:
-    plus, minus = near
-    return list(map(transfers.send, plus)), list(map(transfers.send, minus))
-
-
 def _few_rows(
     transfers: Transfers, table: Table, wanted: Filter, attributes: Mapping[str, str]
 ) -> Table | None:
@@ -106,7 +57,7 @@ def _few_rows(
     return Relation(transfers.local.book, ArrowColumns(rows))
 
 
-def _fetched(transfers: Transfers, table: Table, rows: SparkTable) -> Table:
+def _fetched(transfers: Transfers, table: Table, rows: Table) -> Table:
     """Rows of a table that Spark has selected; those of files in the types of these files."""
     fetched = transfers.fetch_result(rows)
     if not isinstance(table, Relation) or not isinstance(fetched, Relation):
