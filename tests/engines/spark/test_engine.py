@@ -209,7 +209,7 @@ def test_existence_has_rows_but_no_columns(engine: SparkEngine, sales: Any) -> N
     assert (some.rows, none.rows) == (1, 0)
     assert dict(some.kinds) == {}
     assert engine.arrow(some).num_rows == 1
-    assert engine.spark_frame(some).count() == 1
+    assert engine.query("SELECT count(*) AS n FROM t", {"t": some}).to_pylist() == [{"n": 1}]
     for message, expected in ((some, [(5,)]), (none, [])):
         both = Bag(of(sales), Input(message, {}))
         assert answer(engine, both, both.output(n=[])) == expected
@@ -418,9 +418,9 @@ def test_decimals_stay_exact(engine: SparkEngine) -> None:
     bag = Bag(of(weights), of(message))
     total = answer(engine, bag, bag.output(c=[bag.lift(0, "w"), Stored(1, "c")]))
     assert total == [(expected[1] * Decimal("1000000.5"),)]
-    # The same, where Spark itself sees the frame.
-    frame = engine.spark_frame(message)
-    assert {row["k"]: row["c"] for row in frame.collect()} == expected
+    # The same, where Spark itself sees the message.
+    seen = engine.query("SELECT * FROM m", {"m": message}).to_pylist()
+    assert {row["k"]: row["c"] for row in seen} == expected
 
 
 @pytest.mark.parametrize("ansi", ["true", "false"])
@@ -580,7 +580,7 @@ def test_odd_names(engine: SparkEngine) -> None:
     keep = tuple(f"odd.{name}" for name in odd)
     (message,) = engine.contract(Contraction((input_,), (Output((0,), (), keep, ()),)))
     assert engine.arrow(message).to_pylist() == [{f"odd.{n}": i for i, n in enumerate(odd)}]
-    assert engine.spark_frame(message).columns == list(keep)
+    assert engine.query("SELECT * FROM m", {"m": message}).column_names == list(keep)
     assert engine.query("SELECT `a.b`, `e``f` FROM t", {"t": table}).to_pylist() == [
         {"a.b": 0, "e`f": 2}
     ]
@@ -841,10 +841,10 @@ CONNECT = """
     ], rows
     assert result.exact
     tables = {"sales": sales.table, "m": message}
-    found = engine.query("SELECT count(*) AS n FROM sales JOIN m ON s = store", tables)
-    assert found.to_pylist() == [{"n": 3}]
+    joined = engine.query("SELECT count(*) AS n FROM sales JOIN m ON s = store", tables)
+    assert joined.to_pylist() == [{"n": 3}]
     assert engine.materialise("SELECT s FROM sales", tables).rows == 4
-    assert engine.spark_frame(result).columns == ["store", "s", "m"]
+    assert engine.query("SELECT * FROM r", {"r": result}).column_names == ["store", "s", "m"]
     print("all well")
     session.stop()
 """

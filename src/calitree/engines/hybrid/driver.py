@@ -89,18 +89,17 @@ class TaskScan:
     @property
     def attributes(self) -> dict[str, str]:
         """The attributes of the relation that are needed, and their columns."""
-        needed: set[str] = set()
-        for at, given in enumerate(self.contraction.inputs):
-            if at != self.relation:
-                needed |= given.attributes.keys()
+        inputs = self.contraction.inputs
+        others = inputs[: self.relation] + inputs[self.relation + 1 :]
+        needed = {attribute for given in others for attribute in given.attributes}
         for output in self.contraction.outputs:
             needed |= set(output.keep).union(*(p.attributes for p in output.where))
             for column in output.columns:
                 for factor in column.factors:
                     if isinstance(factor, Lifted) and factor.input == self.relation:
                         needed = needed.union(*(e.attributes for e in factor.expressions))
-        own = self.contraction.inputs[self.relation].attributes
-        return {attribute: column for attribute, column in own.items() if attribute in needed}
+        own = inputs[self.relation].attributes
+        return {name: column for name, column in own.items() if name in needed}
 
     @property
     def files(self) -> ParquetColumns:

@@ -150,12 +150,6 @@ class SparkEngine:
 
     # -- SparkBacked -----------------------------------------------------------------------------
 
-    def spark_frame(self, table: Table) -> DataFrame:
-        """The table as a frame, under the names of its columns."""
-        own = self._own(table)
-        with explained(f"read {own.label}"):
-            return self.session.sql(as_original(own)) if own.fields else own.frame.select()
-
     def result_frame(self, table: Table, formulas: Mapping[str, exp.Expr]) -> DataFrame:
         """A frame with one column for each formula over the table's columns, computed by Spark."""
         own = self._own(table)
