@@ -73,9 +73,9 @@ class HybridEngine:
         self.limits = Limits(in_process, broadcast, collect)
         self.spark = SparkEngine(session)
         self._has_graph = False
-        self._start(SPLIT_ROWS)
+        self._reset(SPLIT_ROWS)
 
-    def _start(self, split_rows: int) -> None:
+    def _reset(self, split_rows: int) -> None:
         self.local = LocalEngine()
         self.tasks = Tasks(self.local, self.spark.runtime.jobs, self.limits.collect, split_rows)
         self.transfers = Transfers(self.local, self.spark, self.limits)
@@ -96,7 +96,7 @@ class HybridEngine:
                 self._has_graph = True
                 return self
         engine = copy(self)
-        engine._start(self.tasks.split)
+        engine._reset(self.tasks.split)
         return engine
 
     @property
