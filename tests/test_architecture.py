@@ -16,7 +16,7 @@ import grimp
 import networkx
 import pytest
 
-from tools.traces import TRACES, Call
+from tools.walks import TRACES, Call
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "calitree"

@@ -2,8 +2,8 @@
 
 They are in the order of their first call.
 
-    python tools/traces.py            files, jumps and returns of each trace
-    python tools/traces.py query      its functions too
+    python tools/walks.py            files, jumps and returns of each trace
+    python tools/walks.py query      its functions too
 
 A *jump* is a step to another file, a *return* a jump to a file seen before. Only functions of calitree in
 this process count; of engines only Spark's do, and only where Spark calibrates. In brackets are the counts
