@@ -39,7 +39,7 @@ def calibrated(engine: Any = "local", **options: Any) -> ct.WideTable:
     return graph.calibrate({"units": "sum(units)", "n": "count(*)"}, **options)
 
 
-def put(directory: Path, name: str, **columns: list[Any]) -> None:
+def put(directory: Path, name: str, **columns: Any) -> None:
     """A file that comes whole."""
     directory.mkdir(exist_ok=True)
     hidden = directory / f".{name}"
@@ -490,8 +490,8 @@ def test_two_writers_by_turns(tmp_path: Path) -> None:
     for i in range(30):
         wide, other = chance.sample(writers, 2)
         wide.reload()
-        put(incoming, f"{i}.parquet", **{"store": [1] * (i % 3), "units": [i] * (i % 3)})
-        if i % 3 == 0:  # a file without rows, while the other relation changes
+        put(incoming, f"{i}.parquet", store=[1] * (i % 3), units=[i] * (i % 3))
+        if i % 2 == 0:  # the other relation changes meanwhile, also when the file has no rows
             other.update("stores", insert=[{"store": 10 + i, "town": "Loja"}])
             other.save()
         n, units = n + i % 3, units + i * (i % 3)
@@ -503,6 +503,21 @@ def test_two_writers_by_turns(tmp_path: Path) -> None:
     for wide in (*writers, ct.open(tree, engine="local")):
         wide.reload()
         assert read_from(wide, incoming) == (n, units)
+
+
+def test_what_a_file_without_rows_made_another_writer_forget(tmp_path: Path) -> None:
+    tree, incoming = tmp_path / "tree", tmp_path / "incoming"
+    calibrated().save(tree)
+    wide, other = (ct.open(tree, engine="local") for _ in range(2))
+    put(incoming, "a.parquet", store=[1], units=[1_000])
+    assert read_from(wide, incoming) == (4, 1_111)
+    other.reload()
+    (incoming / "a.parquet").unlink()
+    put(incoming, "empty.parquet", store=pa.array([], pa.int64()), units=pa.array([], pa.int64()))
+    assert read_from(wide, incoming) == (4, 1_111)
+    other.reload()
+    put(incoming, "a.parquet", store=[1], units=[1_000])
+    assert read_from(other, incoming) == (5, 2_111)
 
 
 @pytest.mark.usefixtures("two_recent")
