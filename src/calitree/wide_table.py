@@ -288,7 +288,7 @@ class WideTable(TreeView):
             The running stream.
 
         Raises:
-            UpdateError: If the source is neither, or this is an earlier version.
+            UpdateError: If the source is neither, or this is an earlier version or a what-if.
 
         Example:
             >>> from pathlib import Path

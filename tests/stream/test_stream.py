@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,8 +20,10 @@ import pytest
 import calitree as ct
 from calitree.engines.hybrid import HybridEngine
 from calitree.errors import UpdateError
+from calitree.saved.directory import Directory
 from calitree.saved.manifest import checksum
-from calitree.stream.files import FileBatch
+from calitree.storage import file_log
+from calitree.stream.files import FileBatch, Listing
 from calitree.stream.intake import Intake
 
 KILLS = 30
@@ -36,7 +39,7 @@ def calibrated(engine: Any = "local", **options: Any) -> ct.WideTable:
     return graph.calibrate({"units": "sum(units)", "n": "count(*)"}, **options)
 
 
-def put(directory: Path, name: str, **columns: list[Any]) -> None:
+def put(directory: Path, name: str, **columns: Any) -> None:
     """A file that comes whole."""
     directory.mkdir(exist_ok=True)
     hidden = directory / f".{name}"
@@ -167,6 +170,16 @@ def test_an_old_version_takes_no_rows(tmp_path: Path) -> None:
         wide.at(0).stream("sales", tmp_path)
 
 
+def test_a_what_if_takes_no_stream(tmp_path: Path) -> None:
+    """What it reads would be remembered by the tree, which has not read it."""
+    wide, incoming = calibrated(), tmp_path / "incoming"
+    put(incoming, "a.parquet", store=[1], units=[1_000])
+    supposed = wide.what_if(insert={"sales": [{"store": 1, "units": 5}]})
+    with pytest.raises(UpdateError, match=r"not into a what-if.*Stream into the tree, or update"):
+        supposed.stream("sales", incoming)
+    assert read_from(wide, incoming) == (4, 1_111)
+
+
 def test_a_saved_tree_is_saved_with_every_batch(tmp_path: Path) -> None:
     wide, incoming, tree = calibrated(), tmp_path / "incoming", tmp_path / "tree"
     wide.save(tree)
@@ -193,8 +206,9 @@ def read_from(wide: ct.WideTable, directory: Path) -> tuple[int, int]:
 
 def remembered(wide: ct.WideTable) -> list[str]:
     """The names of files that the tree's state has."""
-    files = [names for paths in wide.state.read_files.values() for names in paths.values()]
-    return sorted([*wide.state.streams, *(name for names in files for name in names)])
+    logs = wide.state.read_files.values()
+    names = [name for log in logs for path in log.directories for name in log.files(path)]
+    return sorted([*wide.state.streams, *names])
 
 
 def test_files_that_were_removed_are_forgotten(tmp_path: Path) -> None:
@@ -291,7 +305,7 @@ def test_files_that_older_trees_remember_are_known(tmp_path: Path) -> None:
     calibrated().save(tree)
     manifest = tree / "manifests" / "000000000001.json"
     content = json.loads(manifest.read_text())
-    for name in ("format", "checksum", "read_files"):
+    for name in ("format", "checksum", "read_files", "read_segments"):
         del content[name]
     content["streams"] = {"file:sales:a.parquet": 0, "file:sales:gone.parquet": 0, "spark:x": 7}
     manifest.write_text(json.dumps({"format": 3, "checksum": checksum(content), **content}))
@@ -318,8 +332,8 @@ def test_a_listing_that_is_old_forgets_nothing(tmp_path: Path) -> None:
     put(incoming, "b.parquet", store=[1], units=[10_000])
     new = {**old, "b.parquet": (0, 0)}
     rows = pa.table({"store": [1], "units": [10_000]})
-    intake.take(FileBatch("sales", incoming, "b.parquet", new), rows)
-    intake.take(FileBatch("sales", incoming, "a.parquet", old), rows)
+    intake.take(FileBatch(Listing("sales", incoming, new), "b.parquet"), rows)
+    intake.take(FileBatch(Listing("sales", incoming, old), "a.parquet"), rows)
     assert remembered(wide) == ["a.parquet", "b.parquet"]
 
 
@@ -337,6 +351,230 @@ def test_what_two_trees_have_read_comes_together(tmp_path: Path) -> None:
     assert read_from(opened, tmp_path / "sales") == (4, 1_111)
 
 
+# -- many files that stay -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two_recent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Segments after every third file."""
+    monkeypatch.setattr(file_log, "MAX_RECENT", 2)
+
+
+def segments(tree: Path) -> set[str]:
+    return {path.name for path in (tree / "relations").glob("read-files-*")}
+
+
+def size_of(tree: Path) -> int:
+    return sum(path.stat().st_size for path in tree.rglob("*") if path.is_file())
+
+
+def test_what_a_save_writes_does_not_grow_with_the_files_that_stay(tmp_path: Path) -> None:
+    wide, tree = calibrated(), tmp_path / "tree"
+    files = {f"{i:05}.csv": (10**18 + i, 100) for i in range(2_020)}
+    listing = Listing("sales", tmp_path, files)
+    wide.save(tree)
+    manifests, written = [], []
+    for i, name in enumerate(files):
+        listing.record(wide.state, name)
+        if i in (99, 1_999):
+            wide.save()
+            before = size_of(tree)
+            manifests.append(max((tree / "manifests").iterdir()).stat().st_size)
+        if i in range(100, 120) or i >= 2_000:  # with what is sealed meanwhile
+            wide.save()
+        if i in (119, 2_019):
+            written.append(size_of(tree) - before)
+    assert manifests[1] < 1.3 * manifests[0]
+    assert written[1] < 1.5 * written[0]
+    assert len(segments(tree)) < 10
+    assert remembered(ct.open(tree, engine="local")) == list(files)
+
+
+@pytest.mark.usefixtures("two_recent")
+def test_files_in_segments_are_known_wherever_a_tree_is_opened(tmp_path: Path) -> None:
+    wide, incoming, tree = calibrated(), tmp_path / "incoming", tmp_path / "tree"
+    wide.save(tree)
+    for i in range(9):
+        put(incoming, f"{i}.parquet", store=[1], units=[1_000])
+        expected = (4 + i, 111 + 1_000 * (i + 1))
+        assert read_from(wide, incoming) == expected
+        wide = ct.open(tree, engine="local")
+        assert read_from(wide, incoming) == expected, "nothing twice"
+    shutil.copytree(tree, tmp_path / "copied")
+    wide.save(tmp_path / "elsewhere")
+    assert len(segments(tmp_path / "elsewhere")) == len(wide.state.read_files["sales"].segments)
+    for version in range(1, 11):
+        older = ct.open(tree, engine="local", version=version)
+        assert remembered(older) == [f"{i}.parquet" for i in range(version - 1)]
+    shutil.rmtree(tree)
+    for path in (tmp_path / "copied", tmp_path / "elsewhere"):
+        assert read_from(ct.open(path, engine="local"), incoming) == expected
+    older = ct.open(tmp_path / "copied", engine="local", version=4)
+    older.save(tmp_path / "anew")
+    assert read_from(older, incoming) == expected, "it reads what it has not"
+
+
+@pytest.mark.usefixtures("two_recent")
+def test_vacuuming_keeps_the_segments_of_versions_that_stay(tmp_path: Path) -> None:
+    wide, incoming, tree = calibrated(), tmp_path / "incoming", tmp_path / "tree"
+    wide.save(tree)
+    old = ct.open(tree, engine="local")
+    for i in range(12):  # of which the last merges all segments
+        put(incoming, f"{i:02}.parquet", store=[1], units=[1_000])
+        assert read_from(wide, incoming) == (4 + i, 111 + 1_000 * (i + 1))
+        if i == 5:
+            old = ct.open(tree, engine="local")
+    ct.saved.vacuum(tree, keep=4, grace=0)
+    for version in (10, 11, 12, 13):
+        opened = ct.open(tree, engine="local", version=version)
+        assert remembered(opened) == [f"{i:02}.parquet" for i in range(version - 1)]
+    before = segments(tree)
+    ct.saved.vacuum(tree, grace=0)
+    assert segments(tree) < before
+    assert len(segments(tree)) == len(wide.state.read_files["sales"].segments)
+    assert read_from(ct.open(tree, engine="local"), incoming) == (15, 12_111)
+    with pytest.raises(ct.SavedError, match=r"is not there any more\. Open the tree again, or"):
+        read_from(old, incoming)
+    old.reload()
+    assert read_from(old, incoming) == (15, 12_111)
+    for name in segments(tree):
+        (tree / "relations" / name).unlink()
+    old.save()
+    assert read_from(ct.open(tree, engine="local"), incoming) == (15, 12_111), "written again"
+
+
+@pytest.mark.usefixtures("two_recent")
+def test_segments_are_read_by_streams_only(tmp_path: Path) -> None:
+    wide, incoming, tree = calibrated(), tmp_path / "incoming", tmp_path / "tree"
+    wide.save(tree)
+    for i in range(3):
+        put(incoming, f"{i}.parquet", store=[1], units=[1_000])
+    read_from(wide, incoming)
+    (name,) = segments(tree)
+    path = tree / "relations" / name
+    content = path.read_text()
+    for damaged in ("", "[]", "{}", content.replace("2.parquet", "3.parquet")):
+        path.write_text(damaged)
+        opened = ct.open(tree, engine="local")
+        assert total(opened) == (6, 3_111)
+        opened.save()
+        with pytest.raises(ct.SavedError, match=r"Which files were read is not known.*is damaged"):
+            read_from(opened, incoming)
+    path.write_text(content)
+    assert read_from(opened, incoming) == (6, 3_111)
+
+
+@pytest.mark.usefixtures("two_recent")
+def test_a_forgotten_file_stays_forgotten(tmp_path: Path) -> None:
+    incoming, tree = tmp_path / "incoming", tmp_path / "tree"
+    calibrated().save(tree)
+    n = 3
+    for i in range(12):
+        for name in ("again", f"{i}", f"{i} too"):
+            put(incoming, f"{name}.parquet", store=[1], units=[0])
+        n += 3
+        assert read_from(ct.open(tree, engine="local"), incoming) == (n, 111)
+        (incoming / "again.parquet").unlink()
+        put(incoming, f"{i} alone.parquet", store=[1], units=[0])
+        n += 1
+        assert read_from(ct.open(tree, engine="local"), incoming) == (n, 111)
+    assert len(remembered(ct.open(tree, engine="local"))) == 36
+
+
+@pytest.mark.usefixtures("two_recent")
+def test_two_writers_by_turns(tmp_path: Path) -> None:
+    tree, incoming = tmp_path / "tree", tmp_path / "incoming"
+    calibrated().save(tree)
+    writers = [ct.open(tree, engine="local") for _ in range(2)]
+    chance, n, units = random.Random(1), 3, 111
+    for i in range(30):
+        wide, other = chance.sample(writers, 2)
+        wide.reload()
+        put(incoming, f"{i}.parquet", store=[1] * (i % 3), units=[i] * (i % 3))
+        if i % 2 == 0:  # the other relation changes meanwhile, also when the file has no rows
+            other.update("stores", insert=[{"store": 10 + i, "town": "Loja"}])
+            other.save()
+        n, units = n + i % 3, units + i * (i % 3)
+        assert read_from(wide, incoming) == (n, units)
+        if chance.random() < 0.3:
+            ct.saved.vacuum(tree, grace=0)
+        if chance.random() < 0.3:
+            (incoming / f"{i}.parquet").unlink()
+    for wide in (*writers, ct.open(tree, engine="local")):
+        wide.reload()
+        assert read_from(wide, incoming) == (n, units)
+
+
+def test_what_a_file_without_rows_made_another_writer_forget(tmp_path: Path) -> None:
+    tree, incoming = tmp_path / "tree", tmp_path / "incoming"
+    calibrated().save(tree)
+    wide, other = (ct.open(tree, engine="local") for _ in range(2))
+    put(incoming, "a.parquet", store=[1], units=[1_000])
+    assert read_from(wide, incoming) == (4, 1_111)
+    other.reload()
+    (incoming / "a.parquet").unlink()
+    put(incoming, "empty.parquet", store=pa.array([], pa.int64()), units=pa.array([], pa.int64()))
+    assert read_from(wide, incoming) == (4, 1_111)
+    other.reload()
+    put(incoming, "a.parquet", store=[1], units=[1_000])
+    assert read_from(other, incoming) == (5, 2_111)
+
+
+@pytest.mark.usefixtures("two_recent")
+def test_who_is_interrupted_after_the_commit_has_read_each_file_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wide, incoming, tree = calibrated(), tmp_path / "incoming", tmp_path / "tree"
+    wide.save(tree)
+    create = Directory.create
+
+    def interrupted(directory: Directory, name: str, content: bytes) -> bool:
+        created = create(directory, name, content)
+        if name.startswith("manifests"):
+            raise KeyboardInterrupt
+        return created
+
+    for i in range(8):
+        put(incoming, f"{i}.parquet", store=[1], units=[1_000])
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(Directory, "create", interrupted)
+            listing = Listing("sales", incoming, {f"{k}.parquet": (k, k) for k in range(i + 1)})
+            rows = pa.table({"store": [1], "units": [1_000]})
+            intake = Intake(wide.branch, wide.saved, "sales", None)
+            intake.take(FileBatch(listing, f"{i}.parquet"), rows)
+        if i % 3 == 2:
+            wide = ct.open(tree, engine="local")
+        assert total(wide) == (4 + i, 111 + 1_000 * (i + 1))
+        assert remembered(wide) == [f"{k}.parquet" for k in range(i + 1)]
+    wide.save()
+    assert read_from(ct.open(tree, engine="local"), incoming) == (11, 8_111)
+
+
+def test_a_tree_that_names_all_files_in_its_manifest_goes_on(tmp_path: Path) -> None:
+    """So were the first ones of format 4."""
+    tree, incoming = tmp_path / "tree", tmp_path / "incoming"
+    calibrated().save(tree)
+    manifest = tree / "manifests" / "000000000001.json"
+    content = json.loads(manifest.read_text())
+    for name in ("format", "checksum", "read_segments"):
+        del content[name]
+    files = {f"{i}.parquet": [i, i] for i in range(100)}
+    content["read_files"] = {"sales": {str(incoming): files}}
+    manifest.write_text(json.dumps({"format": 4, "checksum": checksum(content), **content}))
+    incoming.mkdir()
+    for name in files:
+        (incoming / name).touch()
+    wide = ct.open(tree, engine="local")
+    wide.save()
+    assert read_from(wide, incoming) == (3, 111)
+    put(incoming, "new.parquet", store=[1], units=[1_000])
+    assert read_from(wide, incoming) == (4, 1_111)
+    assert len(segments(tree)) == 1
+    opened = ct.open(tree, engine="local")
+    assert remembered(opened) == sorted([*files, "new.parquet"])
+    assert read_from(opened, incoming) == (4, 1_111)
+
+
 # -- a process that is killed ---------------------------------------------------------------------
 
 WRITER = """
@@ -344,8 +582,10 @@ import os, signal, sys
 from pathlib import Path
 import calitree as ct
 import calitree.engines.local.tables.lazy, calitree.stream
+from calitree.storage import file_log
 
-tree, incoming = sys.argv[1:]
+tree, incoming = sys.argv[1:3]
+file_log.MAX_RECENT = int(sys.argv[3])
 ct.open(tree, engine="local").query()  # so that its loops are compiled
 for line in sys.stdin:
     child = os.fork()
@@ -365,7 +605,8 @@ def killed_again_and_again(directory: Path, kills: int, remove: bool = False) ->
     tree, incoming = directory / "tree", directory / "incoming"
     calibrated().save(tree)
     incoming.mkdir()
-    command = [sys.executable, "-c", WRITER, str(tree), str(incoming)]
+    recent = str(file_log.MAX_RECENT)
+    command = [sys.executable, "-c", WRITER, str(tree), str(incoming), recent]
     chance, files = random.Random(0), 0
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -399,6 +640,13 @@ def test_a_stream_that_is_killed_loses_nothing_and_takes_nothing_twice(tmp_path:
 
 def test_a_stream_that_is_killed_while_what_it_has_read_is_removed(tmp_path: Path) -> None:
     killed_again_and_again(tmp_path, KILLS, remove=True)
+
+
+@pytest.mark.parametrize("remove", [False, True])
+@pytest.mark.usefixtures("two_recent")
+def test_a_stream_that_is_killed_while_it_writes_segments(tmp_path: Path, remove: bool) -> None:
+    killed_again_and_again(tmp_path, KILLS // 3, remove)
+    assert segments(tmp_path / "tree")
 
 
 @pytest.mark.slow

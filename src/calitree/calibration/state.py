@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from calitree.cache import LRUCache, cached_property
 from calitree.calibration.planning.placement import Subtrees
@@ -15,6 +15,7 @@ from calitree.engines.api.protocol import Engine
 from calitree.errors import QueryError
 from calitree.jointree.hypertree import Hypertree
 from calitree.query.binder import MeasureLike, Question
+from calitree.storage.file_log import FileLog
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,9 +25,6 @@ MODES: tuple[Mode, ...] = ("lazy", "eager", "recompute")
 
 QUESTIONS_REMEMBERED = 1_000
 """Questions whose meaning, and plan, each cache keeps."""
-
-ReadFiles: TypeAlias = dict[str, dict[str, tuple[int, int]]]
-"""For each directory, names of files with their modification times and sizes. It is replaced, not changed."""
 
 
 class ArrowTypes(NamedTuple):
@@ -60,7 +58,7 @@ class TreeState:
     """The bag of each of the pivot's filters, whatever the version."""
     streams: dict[str, int] = field(default_factory=dict)
     """For each stream of Spark, the last batch that is in the tree."""
-    read_files: dict[str, ReadFiles] = field(default_factory=dict)
+    read_files: dict[str, FileLog] = field(default_factory=dict)
     """For each relation, the files of file streams whose rows are in the tree."""
     cardinalities: dict[frozenset[str], int] = field(default_factory=dict)
     """How many combinations of values separators had when the tree was last calibrated."""

@@ -204,9 +204,9 @@ class DataFiles:
         self.present = data_files(self.directory)
         return self.present
 
-    def new(self, below: str, name: str) -> str:
+    def new(self, below: str, name: str, ending: str = ".parquet") -> str:
         """The path of a new file."""
-        self.written.append(f"{below}/{name}-{uuid4().hex[:12]}.parquet")
+        self.written.append(f"{below}/{name}-{uuid4().hex[:12]}{ending}")
         self.present.add(self.written[-1])
         return self.directory.below(self.written[-1])
 
@@ -220,7 +220,7 @@ class DataFiles:
 
 
 def data_files(directory: Directory) -> set[str]:
-    """The names of all files of relations and messages."""
+    """The names of all files but manifests."""
     return {f"{below}/{name}" for below in (MESSAGES, RELATIONS) for name in directory.names(below)}
 
 

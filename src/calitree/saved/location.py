@@ -29,8 +29,8 @@ class SavedLocation:
     def __init__(self) -> None:
         self.manifest: Manifest | None = None
         """The version there that the tree goes on from; None before it is first saved there."""
-        self.entries = WeakKeyDictionary[object, SavedRelation | Shelved]()
-        """Which tables and messages of the tree are in which files."""
+        self.entries = WeakKeyDictionary[object, SavedRelation | Shelved | str]()
+        """Which tables, messages and segments of logs (by their paths) of the tree are in which files."""
 
 
 class Saves:

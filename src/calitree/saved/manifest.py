@@ -3,6 +3,7 @@
     DIR/manifests/000000000001.json
     DIR/messages/<hash of the key>-<unique>.parquet
     DIR/relations/<name>-<unique>.parquet
+    DIR/relations/read-files-<unique>.json      names of files that streams have read
 
 A manifest names all files of one tree, and no file is ever written twice. So saving is to write what
 is new, and then to create the next manifest, all at once: before that the tree is the one before, and
@@ -38,7 +39,7 @@ Json = dict[str, Any]
 
 FORMAT = 4
 """What is new in formats: 2 changes of relations, 3 relations added to a tree with messages, 4 the files of
-a stream by their directory (`read_files`), before each a key of `streams`. All are read.
+a stream by their directory (`read_files`, `read_segments`), before each a key of `streams`. All are read.
 """
 MANIFESTS = "manifests"
 
@@ -60,7 +61,8 @@ class Manifest:
         """The names of its own files, below the directory."""
         paths = [path for relation in self.relations for path in relation.own_files]
         paths += [message.table.path for message in self.messages if message.table.columns]
-        return {name_below(path) for path in paths}
+        segments = self.tree.get("read_segments", {}).values()
+        return {name_below(path) for path in paths}.union(*segments)
 
     @property
     def lineage(self) -> str:

@@ -14,6 +14,7 @@ from calitree.errors import SavedError
 from calitree.saved.directory import Directory
 from calitree.saved.location import Saves, Version
 from calitree.saved.manifest import read
+from calitree.saved.read_files import decoded_logs
 from calitree.saved.rebase import restored
 from calitree.saved.tree_codec import decoded_tree
 
@@ -31,4 +32,6 @@ def read_tree(
     location.manifest = manifest
     relations = {saved.name: restored(engine, saved, location) for saved in manifest.relations}
     store = Store(manifest.tree["memory_limit"], manifest.messages, engine.restore)
-    return Branch(decoded_tree(manifest.tree, engine, relations, store)), saves
+    snapshot = decoded_tree(manifest.tree, engine, relations, store)
+    snapshot.state.read_files = decoded_logs(manifest.tree, directory, location)
+    return Branch(snapshot), saves

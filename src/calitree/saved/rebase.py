@@ -6,12 +6,13 @@ changed on one side only is taken from that side. One that has changed on both i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import cast
 
 from calitree.calibration.branch import Branch
 from calitree.calibration.planning.staleness import stale_relations
+from calitree.calibration.state import TreeState
 from calitree.calibration.versions import Change, Updated, own_table_at
 from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Engine, Persistent
@@ -20,7 +21,9 @@ from calitree.jointree.schema import Relation
 from calitree.saved.directory import Directory
 from calitree.saved.location import SavedLocation, Saves, Version
 from calitree.saved.manifest import Manifest, newest, read
+from calitree.saved.read_files import decoded_logs
 from calitree.saved.tree_codec import cube_pivots, merge_streams
+from calitree.storage.file_log import FileLog
 from calitree.storage.table_format import SavedChange, SavedRelation, SavedRows
 
 
@@ -56,7 +59,7 @@ def take_over(branch: Branch, saves: Saves, directory: Directory) -> int:
                 f"and {theirs.number}, and in this tree too. Open it again and repeat the update, or "
                 "save this tree to another directory."
             )
-        _merge(branch, location, theirs, changed)
+        _merge(branch, directory, location, theirs, changed)
     location.manifest = theirs
     saves.last = Version(directory.path, theirs.number)
     return theirs.number
@@ -80,7 +83,11 @@ def _compared(
 
 
 def _merge(
-    branch: Branch, location: SavedLocation, theirs: Manifest, taken: list[SavedRelation]
+    branch: Branch,
+    directory: Directory,
+    location: SavedLocation,
+    theirs: Manifest,
+    taken: list[SavedRelation],
 ) -> None:
     state, relations = branch.state, branch.head.schema.relations
     changed = {
@@ -103,9 +110,29 @@ def _merge(
     for relation, sql, value in theirs.tree["centers"]:
         state.centers.setdefault((relation, sql), value)
     merge_streams(state, theirs.tree)
+    _take_over_logs(state, directory, location, theirs, changed)
     state.add_pivots(cube_pivots(theirs.tree))
     state.set_present(changed)
     branch.advance(changed)
+
+
+def _take_over_logs(
+    state: TreeState,
+    directory: Directory,
+    location: SavedLocation,
+    theirs: Manifest,
+    changed: Collection[str],
+) -> None:
+    """Remember the files that they have read instead of ours, where these go with their rows.
+
+    A relation and its log change together. Only a file without rows changes nothing but the log.
+    """
+    assert location.manifest is not None
+    known = decoded_logs(location.manifest.tree, directory, location)
+    logs = decoded_logs(theirs.tree, directory, location)
+    for name in {*known, *logs, *state.read_files}:
+        if name in changed or state.read_files.get(name) == known.get(name):
+            state.read_files[name] = logs.get(name, FileLog())
 
 
 def _adopt(location: SavedLocation, relation: Relation, saved: SavedRelation) -> None:

@@ -64,15 +64,9 @@ def _encoded_measure(name: str, given: MeasureLike) -> Any:
 
 
 def merge_streams(state: TreeState, tree: Json) -> None:
-    """Remember also the batches that are in another tree."""
+    """Remember also the batches of Spark that are in another tree."""
     for stream, batch in tree.get("streams", {}).items():
         state.streams[stream] = max(batch, state.streams.get(stream, batch))
-    for relation, directories in tree.get("read_files", {}).items():
-        known = dict(state.read_files.get(relation, {}))
-        for directory, files in directories.items():
-            stamps = {name: (mtime, size) for name, (mtime, size) in files.items()}
-            known[directory] = known.get(directory, {}) | stamps
-        state.read_files[relation] = known
 
 
 def decoded_tree(

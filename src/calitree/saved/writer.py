@@ -17,10 +17,12 @@ from calitree.engines.api.protocol import Persistent
 from calitree.errors import SavedError
 from calitree.saved.directory import MESSAGES, RELATIONS, DataFiles, Directory, name_below
 from calitree.saved.location import Saves, Version
-from calitree.saved.manifest import Json, Manifest, commit, file_of, newest, numbers, read
+from calitree.saved.manifest import Manifest, commit, file_of, newest, numbers, read
+from calitree.saved.read_files import encoded_logs
 from calitree.saved.rebase import take_over
 from calitree.saved.relation_writer import RelationWriter
 from calitree.saved.tree_codec import encoded_tree
+from calitree.storage.file_log import FileLog
 from calitree.storage.filesystem import shown
 from calitree.storage.table_format import SavedMessage
 from calitree.version import __version__
@@ -70,7 +72,8 @@ class Content(NamedTuple):
     """What of a tree is saved, all of the same time."""
 
     snapshot: Snapshot
-    streams: Json
+    streams: dict[str, int]
+    read_files: dict[str, FileLog]
     messages: list[tuple[Message | Shelved, bool]]
     """Each with whether it is pinned."""
 
@@ -83,8 +86,7 @@ class Content(NamedTuple):
                 (message, not may_go) for message, may_go in store.messages
             ]
             messages += [(shelved, shelved.pinned) for shelved in store.shelved]
-            streams = {"streams": dict(state.streams), "read_files": dict(state.read_files)}
-            return cls(branch.head, streams, messages)
+            return cls(branch.head, dict(state.streams), dict(state.read_files), messages)
 
     def candidates(self) -> list[SaveCandidate]:
         """The messages, compared with the versions of the relations."""
@@ -160,7 +162,8 @@ class Saving:
         pinned = [candidate for candidate in candidates if candidate.pinned]
         known = self.location.manifest
         lineage, ids = (uuid4().hex, ()) if known is None else (known.lineage, known.ids)
-        tree = encoded_tree(content.snapshot) | content.streams
+        tree = encoded_tree(content.snapshot) | {"streams": content.streams}
+        tree |= encoded_logs(content.read_files, self.files, self.location)
         tree |= {"lineage": lineage, "ids": [*ids[1 - MAX_IDS :], uuid4().hex]}
         writer = RelationWriter(
             self.engine,

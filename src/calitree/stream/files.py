@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,67 +11,91 @@ from threading import Event, Thread
 
 from calitree.calibration.state import TreeState
 from calitree.errors import UpdateError
+from calitree.storage.file_log import Entries, FileLog, Stamp
 from calitree.stream.intake import Intake, Stream
 
 
-@dataclass(frozen=True)
-class FileBatch:
-    """One file of a listing of a directory.
+class Listing:
+    """The data files of a directory, each with its modification time and size.
 
     Within its directory a file is known by its name, for as long as it is there. In another directory it
     is the same file if its modification time and size are the same too: then the directory was moved.
     """
 
-    relation: str
-    directory: Path
-    name: str
-    listing: dict[str, tuple[int, int]]
-    """All data files of the directory, each with its modification time and size."""
+    def __init__(self, relation: str, directory: Path, files: Mapping[str, Stamp]) -> None:
+        self.relation, self.directory, self.files = relation, directory, files
+        self._is_compared = False
 
-    def is_read(self, state: TreeState) -> bool:
-        """Whether the tree has the rows of this file."""
-        return self._is_read(state, self.name)
-
-    def _is_read(self, state: TreeState, name: str) -> bool:
+    def is_read(self, state: TreeState, name: str) -> bool:
+        """Whether the tree has the rows of a file."""
         if self._old_key(name) in state.streams:
             return True
-        return any(
-            name in files and (path == str(self.directory) or files[name] == self.listing[name])
-            for path, files in state.read_files.get(self.relation, {}).items()
+        log, here = self._log(state), str(self.directory)
+        return log.get(here, name) is not None or any(
+            log.get(directory, name) == self.files[name] for directory in log.directories
         )
+
+    def record(self, state: TreeState, name: str) -> None:
+        """Remember a file; the first time, forget those that are gone from the directory.
+
+        Nothing is forgotten without a new file: a directory that is empty because its disk is not
+        mounted looks like one from which all files were removed.
+        """
+        log = self._log(state)
+        if not self._is_compared:
+            log = log.with_entries(self._differences(state, log))
+            for listed in self.files:
+                state.streams.pop(self._old_key(listed), None)
+        entries = {str(self.directory): {name: self.files[name]}}
+        state.read_files[self.relation] = log.with_entries(entries)
+        self._is_compared = True
+
+    def _differences(self, state: TreeState, log: FileLog) -> Entries:
+        """Files that came here when their directory was moved, were touched, or are gone."""
+        here = str(self.directory)
+        known = log.files(here)
+        entries: dict[str, dict[str, Stamp | None]] = {
+            directory: dict.fromkeys(log.files(directory))
+            for directory in log.directories - {here}
+            if self._is_gone(Path(directory))
+        }
+        entries[here] = {
+            name: stamp
+            for name, stamp in self.files.items()
+            if known.get(name) != stamp and self.is_read(state, name)
+        }
+        for name in known.keys() - self.files.keys():
+            # One that arrived after the listing may have been read by another stream.
+            if not os.path.lexists(self.directory / name):
+                entries[here][name] = None
+        return entries
+
+    def _log(self, state: TreeState) -> FileLog:
+        return state.read_files.get(self.relation, FileLog())
 
     def _old_key(self, name: str) -> str:
         """What trees of formats up to 3 remember of a file, whatever directory it was in."""
         return f"file:{self.relation}:{name}"
 
-    def record(self, state: TreeState) -> None:
-        """Remember this file, and forget those that are gone from the directory.
-
-        Nothing is forgotten without a new file: a directory that is empty because its disk is not
-        mounted looks like one from which all files were removed.
-        """
-        known, here = state.read_files.get(self.relation, {}), str(self.directory)
-        files = {
-            name: stamp
-            for name, stamp in self.listing.items()
-            if name == self.name or self._is_read(state, name)
-        }
-        for name, stamp in known.get(here, {}).items():
-            # One that arrived after the listing may have been read by another stream.
-            if name not in files and os.path.lexists(self.directory / name):
-                files[name] = stamp
-        others = {
-            path: files
-            for path, files in known.items()
-            if path != here and not self._is_gone(Path(path))
-        }
-        state.read_files[self.relation] = {**others, here: files}
-        for name in self.listing:
-            state.streams.pop(self._old_key(name), None)
-
     def _is_gone(self, directory: Path) -> bool:
         """Whether another directory was removed, or renamed to this one: it was beside it."""
         return directory.parent == self.directory.parent and not directory.is_dir()
+
+
+@dataclass(frozen=True)
+class FileBatch:
+    """One file of a listing."""
+
+    listing: Listing
+    name: str
+
+    def is_read(self, state: TreeState) -> bool:
+        """Whether the tree has the rows of this file."""
+        return self.listing.is_read(state, self.name)
+
+    def record(self, state: TreeState) -> None:
+        """Remember that it has them."""
+        self.listing.record(state, self.name)
 
 
 class FileStream(Stream):
@@ -105,25 +129,25 @@ class FileStream(Stream):
         from calitree.storage.frames import arrow_table
 
         relation, state = self.intake.relation, self.intake.branch.state
-        listing = self._listing()
-        for name in sorted(listing, key=lambda name: (listing[name][0], name)):
+        listing = Listing(relation, self.directory, self._files())
+        for name in sorted(listing.files, key=lambda name: (listing.files[name][0], name)):
             if is_stopped():
                 return
-            batch = FileBatch(relation, self.directory, name, listing)
+            batch = FileBatch(listing, name)
             if not batch.is_read(state):
                 self.intake.take(batch, arrow_table(relation, str(self.directory / name)))
 
-    def _listing(self) -> dict[str, tuple[int, int]]:
+    def _files(self) -> dict[str, Stamp]:
         """The data files, each with its modification time and size."""
         from calitree.storage.listing import ending
 
-        listing = {}
+        files = {}
         for path in self.directory.iterdir():
             if ending(path.name) and not path.name.startswith((".", "_")):
                 with suppress(FileNotFoundError):  # removed just now
                     status = path.stat()
-                    listing[path.name] = status.st_mtime_ns, status.st_size
-        return listing
+                    files[path.name] = status.st_mtime_ns, status.st_size
+        return files
 
     @property
     def is_active(self) -> bool:

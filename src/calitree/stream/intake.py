@@ -102,6 +102,11 @@ class Intake:
 
     def __init__(self, branch: Branch, saves: Saves, relation: str, change: str | None) -> None:
         branch.check_present()
+        if not branch.is_main:
+            raise UpdateError(
+                "A stream goes into the tree itself, not into a what-if: the tree remembers what was "
+                "read, and would not read it again. Stream into the tree, or update the what-if."
+            )
         self.branch, self.saves, self.change = branch, saves, change
         self.relation = branch.head.schema.relation(relation).name
 

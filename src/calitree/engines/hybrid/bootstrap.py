@@ -60,7 +60,8 @@ def home_of_the_package(archive: Path) -> Path:
 
 def _installed(archive: Path) -> Path | None:
     """The calitree that would be imported were it not for the archive."""
-    spec = PathFinder.find_spec("calitree", [entry for entry in sys.path if entry != str(archive)])
+    others = [entry for entry in sys.path if not entry.endswith(archive.name)]
+    spec = PathFinder.find_spec("calitree", others)
     return Path(spec.origin).parent if spec and spec.origin else None
 
 
