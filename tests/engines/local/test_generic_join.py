@@ -80,9 +80,9 @@ def test_the_join_is_as_defined(relations: list[Relation]) -> None:
 @given(databases(), st.integers(1, 3))
 def test_threads_and_small_blocks_change_nothing(relations: list[Relation], threads: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "WORK", 0)
-        patch.setattr(module, "BLOCK", 1)
-        patch.setattr(module, "LARGEST_BLOCK", 3)
+        patch.setattr(module, "PARALLEL_ENTRIES", 0)
+        patch.setattr(module, "FIRST_BLOCK_ROWS", 1)
+        patch.setattr(module, "MAX_BLOCK_ROWS", 3)
         rows = GenericJoin(relations).rows(threads)
         assert GenericJoin(relations).count(threads) == len(rows[0])
     for ours, alone in zip(rows, GenericJoin(relations).rows(1), strict=True):
@@ -113,7 +113,7 @@ def skewed(names: str, rows: int, values: int, rng: np.random.Generator) -> Rela
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("values", [8, 40, 2000])
 def test_duckdb_finds_the_same(shape: str, values: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "WORK", 100)
+    monkeypatch.setattr(module, "PARALLEL_ENTRIES", 100)
     rng = np.random.default_rng([len(shape), values])
     sizes = {8: (20, 30), 40: (100, 400), 2000: (300, 3000)}[values]
     relations = [skewed(names, int(rng.integers(*sizes)), values, rng) for names in SHAPES[shape]]
@@ -200,7 +200,7 @@ def test_a_trie_has_each_prefix_once() -> None:
     made = trie([codes(2, 1, 2, 0, 1, 2), codes(7, 7, 5, 5, 0, 7)])
     assert [level.values.tolist() for level in made.levels] == [[1, 2], [7, 5, 7]]
     assert [level.starts.tolist() for level in made.levels] == [[0, 1, 3], [0, 1, 2, 4]]
-    assert [level.widest for level in made.levels] == [2, 2]
+    assert [level.max_fanout for level in made.levels] == [2, 2]
     assert made.rows.tolist() == [1, 2, 0, 5]
     assert not made.unique
 

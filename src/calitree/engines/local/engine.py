@@ -26,7 +26,7 @@ from calitree.engines.local.delta.shares import MOST, Shares
 from calitree.engines.local.encoding import values as v
 from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.join.generic_join import GenericJoin
-from calitree.engines.local.join.narrowing import narrowed
+from calitree.engines.local.join.semijoin import semijoin_reduced
 from calitree.engines.local.join.star import Star
 from calitree.engines.local.scan.reduction import Job, reduce_jobs
 from calitree.engines.local.tables.legs import Leg, centre, shared
@@ -116,7 +116,7 @@ class LocalEngine:
             inputs = contraction.inputs
             legs, leg_of = self._legs(inputs)
             jobs = [self._job(legs, leg_of, output) for output in contraction.outputs]
-            jobs = narrowed(jobs, self.large)
+            jobs = semijoin_reduced(jobs, self.large)
             rest = reduce_jobs(self.book, jobs, self.large, self.threads)
             if all(after is before for after, before in zip(rest, jobs, strict=True)):
                 stars = [self._star(job, inputs) for job in jobs]
