@@ -32,7 +32,7 @@ class Spy:
         self.visited: list[int] = []
         self.sums: list[tuple[tuple[str, ...], int]] = []
         self.threads: list[int] = []
-        run, summed = Program.run, Scan.summed
+        run, aggregate = Program.run, Scan.aggregate
 
         def counted(program: Program, threads: int) -> bool:
             self.visited.append(program.length)
@@ -42,10 +42,10 @@ class Spy:
 
         def listed(scan: Scan, onto: tuple[str, ...], masks: Any) -> Any:
             self.sums.append((onto, len(masks)))
-            return summed(scan, onto, masks)
+            return aggregate(scan, onto, masks)
 
         patch.setattr(Program, "run", counted)
-        patch.setattr(Scan, "summed", listed)
+        patch.setattr(Scan, "aggregate", listed)
 
     def of(
         self, wide: WideTable, **asked: Any

@@ -23,17 +23,9 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from calitree.engines.local.join import trie_join
 from calitree.engines.local.join.trie import Codes, Tries, is_dense
-from calitree.engines.local.join.trie_join import (
-    CURSOR,
-    LEAF,
-    MAX_ROWS,
-    SLOT,
-    JoinState,
-    Records,
-    intersect,
-    next_rows,
-)
+from calitree.engines.local.join.trie_join import MAX_ROWS, Records
 from calitree.engines.local.vm import parallel
 from calitree.errors import EngineError
 
@@ -105,11 +97,16 @@ class ConnectedJoin:
         self.levels = [self.tries[slot.relation].levels[slot.level] for slot in self.slots]
         depths = [slot.depth for slot in self.slots]
         self.bounds = np.searchsorted(depths, np.arange(len(order) + 1))
+        tops = np.maximum.reduceat([x.largest for x in self.levels], self.bounds[:-1])[depths]
+        dense = [is_dense(top, len(x.values)) for top, x in zip(tops, self.levels, strict=True)]
+        self.index_sizes = np.where(dense, tops + 1, 0)
+        """How large an index of each slot is; 0 if it would be too large."""
         self.slot_records, self.leaf_records = self._records(depths[-1])
 
     def _records(self, last: int) -> tuple[Records, Records]:
         """What the compiled loops know of all slots and relations, but for buffers."""
-        slots, leaves = np.zeros(len(self.slots), SLOT), np.zeros(len(self.tries), LEAF)
+        slots = np.zeros(len(self.slots), trie_join.SLOT)
+        leaves = np.zeros(len(self.tries), trie_join.LEAF)
         slots["values"], slots["starts"] = zip(*(x.addresses for x in self.levels), strict=True)
         slots["relation"] = [slot.relation for slot in self.slots]
         slots["unique"] = [self.tries[slot.relation].unique for slot in self.slots]
@@ -181,34 +178,23 @@ class TrieJoin:
 
     def __init__(self, join: ConnectedJoin) -> None:
         self.join = join  # the records have only addresses of what it holds
-        levels = join.levels
         # One more than can match: what does not match is written too, and then written over.
-        width = max(level.max_fanout for level in levels) + 1
-        self.matches = np.empty((len(levels) + 1, width), np.int32)
-        addresses = self.matches.ctypes.data + self.matches.strides[0] * np.arange(len(levels) + 1)
+        shape = len(join.slots) + 1, max(level.max_fanout for level in join.levels) + 1
+        self.matches = np.empty(shape, np.int32)
+        *matches, selection = self.matches.ctypes.data + self.matches.strides[0] * np.arange(
+            shape[0]
+        )
+        sizes = join.index_sizes
+        self.indexes = np.zeros(sizes.sum(), np.int32)  # which cost nothing before they are touched
+        first = self.indexes.ctypes.data + 4 * (np.cumsum(sizes) - sizes)
         slots = _own(join.slot_records)
-        slots["matches"] = addresses[:-1]
-        tops = [max(x.largest for x in levels[a:b]) for a, b in pairwise(join.bounds.tolist())]
-        sizes = np.array(
-            [
-                tops[slot.depth] + 1 if is_dense(tops[slot.depth], len(level.values)) else 0
-                for level, slot in zip(levels, join.slots, strict=True)
-            ]
-        )
-        # Zeros cost nothing before they are touched.
-        self.indexes = np.zeros(sizes.sum(), np.int32)
-        offsets = np.cumsum(sizes) - sizes
-        slots["index"] = np.where(sizes, self.indexes.ctypes.data + 4 * offsets, 0)
-        self.state = JoinState(
-            slots=slots,
-            leaves=_own(join.leaf_records),
-            cursors=_own(np.zeros(len(join.bounds) - 1, CURSOR)),
-            bounds=join.bounds,
-            selection=int(addresses[-1]),
-        )
+        slots["matches"], slots["index"] = matches, np.where(sizes, first, 0)
+        cursors = _own(np.zeros(len(join.bounds) - 1, trie_join.CURSOR))
+        leaves = _own(join.leaf_records)
+        self.state = trie_join.JoinState(slots, leaves, cursors, join.bounds, int(selection))
         self.block = np.empty((len(join.tries), FIRST_BLOCK_ROWS), np.int32)
         self.used = 0
-        self.values: int = intersect(slots, 0, join.bounds[1], self.state.selection)
+        self.values: int = trie_join.intersect(slots, 0, join.bounds[1], self.state.selection)
 
     def rows(self, begin: int, end: int) -> list[Codes]:
         """The rows for these values of the first variable, in blocks of a line for each relation."""
@@ -232,7 +218,7 @@ class TrieJoin:
         return self._next(0, -1)[1]
 
     def _next(self, depth: int, room: int) -> tuple[int, int, int]:
-        depth, rows, room = next_rows(self.state, depth, room)
+        depth, rows, room = trie_join.next_rows(self.state, depth, room)
         if room == MAX_ROWS:
             raise EngineError(f"The join has more than {MAX_ROWS:,} rows: filter its relations.")
         return depth, rows, room

@@ -19,37 +19,44 @@ from calitree.engines.local.vm.compiled import compiled
 
 Records = np.ndarray[Any, Any]
 
-SLOT = np.dtype(
-    [
-        # Known from the start.
-        ("values", np.int64),  # address of the level's values
-        ("starts", np.int64),  # address of where the children of each entry begin
-        ("relation", np.int64),  # number of the relation
-        ("next", np.int64),  # the slot of the relation's next attribute, -1 after the last
-        ("unique", np.int64),  # whether no two rows of the relation are the same
-        ("varies", np.int64),  # whether the range changes with the variable bound just before
-        ("index", np.int64),  # address of a table: value -> entry + 1; 0 if it would be too large
-        ("matches", np.int64),  # address of the entries that the last intersection has found
-        # The entries that follow what is bound, and what was done with this range before.
-        ("low", np.int64),
-        ("high", np.int64),
-        ("indexed", np.int64),  # `low` of the range that is in the index, or -1
-        ("searched", np.int64),  # `low` of the range that was searched last, or -1
-        ("searches", np.int64),  # how many values were searched in that range
-    ],
-    align=True,
+
+def _record(*fields: str) -> np.dtype[Any]:
+    return np.dtype([(field, np.int64) for field in fields], align=True)
+
+
+SLOT = _record(
+    *("values", "starts", "relation", "next", "unique", "varies", "index", "matches"),
+    *("low", "high", "indexed", "searched", "searches"),
 )
-LEAF = np.dtype(
-    [
-        ("rows", np.int64),  # address of the relation's row numbers, in the order of its trie
-        ("out", np.int64),  # address of where its joined rows are written
-        ("is_last", np.int64),  # whether it has the last variable
-        ("first", np.int64),  # its rows that agree with what is bound: the first, and how many
-        ("count", np.int64),
-    ],
-    align=True,
-)
-CURSOR = np.dtype([("next", np.int64), ("end", np.int64)], align=True)
+"""What a join knows of a slot from the start:
+
+- `values`, `starts`: the addresses of its level's arrays
+- `relation`: the number of the relation
+- `next`: the slot of the relation's next attribute, -1 after the last
+- `unique`: whether no two rows of the relation are the same
+- `varies`: whether the range changes with the variable that is bound just before
+- `index`: the address of a table from value to entry + 1; 0 if it would be too large
+- `matches`: the address of the entries that the last intersection has found
+
+and of the range of entries that follow what is bound now:
+
+- `low`, `high`: where it begins and ends
+- `indexed`: `low` of the range that is in the index, or -1
+- `searched`: `low` of the range in which values were searched last, or -1
+- `searches`: how many values were searched in that one
+"""
+
+LEAF = _record("rows", "out", "is_last", "first", "count")
+"""What a join knows of a relation:
+
+- `rows`: the address of its row numbers, in the order of the trie
+- `out`: the address where its joined rows are written
+- `is_last`: whether it has the last variable
+- `first`, `count`: its rows that agree with what is bound
+"""
+
+CURSOR = _record("next", "end")
+"""Which of a variable's matches is bound next, and where they end."""
 
 SEARCH_COST = 16
 """So many steps through a range in order cost as much as to search one value in it."""
