@@ -63,7 +63,7 @@ def few_are_many() -> Iterator[None]:
         patch.setattr(lookup, "MANY_KNOWN", 2)
         patch.setattr(lookup, "TIMES", 1)
         patch.setattr(lookup, "OFTEN", 1)
-        patch.setattr(matches, "AT_ONCE", 8)
+        patch.setattr(matches, "MAX_COPIED_ROWS", 8)
         yield
 
 

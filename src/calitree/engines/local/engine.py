@@ -21,8 +21,8 @@ from calitree.cache import LRUCache
 from calitree.engines.api.contraction import Contraction, Input, Output, Table
 from calitree.engines.api.protocol import Watch
 from calitree.engines.local.delta.changes import add, apart
+from calitree.engines.local.delta.contributions import MAX_CONTRIBUTING_ROWS, Contributions
 from calitree.engines.local.delta.matches import matching, select, settle
-from calitree.engines.local.delta.shares import MOST, Shares
 from calitree.engines.local.encoding import values as v
 from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.join.generic_join import GenericJoin
@@ -58,7 +58,9 @@ class LocalEngine:
         self.large = large
         self.book = Codebook(self.threads)
         self._stars: WeakKeyDictionary[Contraction, list[Star]] = WeakKeyDictionary()
-        self._shares: WeakKeyDictionary[Contraction, list[Shares] | None] = WeakKeyDictionary()
+        self._shares: WeakKeyDictionary[Contraction, list[Contributions] | None] = (
+            WeakKeyDictionary()
+        )
         self._joins = LRUCache[GenericJoin](JOINS_KEPT)
         self._joined = LRUCache[Joined](JOINS_KEPT)
 
@@ -132,7 +134,11 @@ class LocalEngine:
         assert contraction.pattern is not None
         whole, at = contraction.pattern
         table, base = contraction.inputs[at].table, whole.inputs[at].table
-        if not isinstance(table, Picked) or table.base is not base or base.rows > MOST:
+        if (
+            not isinstance(table, Picked)
+            or table.base is not base
+            or base.rows > MAX_CONTRIBUTING_ROWS
+        ):
             return None
         if whole not in self._shares:
             self._shares[whole] = None  # it is worth it the second time
@@ -142,15 +148,15 @@ class LocalEngine:
             found = self._shares[whole] = self._shares_of(whole, at)
         return [each.sum(table.positions) for each in found] if found else None
 
-    def _shares_of(self, whole: Contraction, at: int) -> list[Shares]:
+    def _shares_of(self, whole: Contraction, at: int) -> list[Contributions]:
         legs, leg_of = self._legs(whole.inputs)
         jobs = [self._job(legs, leg_of, output) for output in whole.outputs]
         base: object = whole.inputs[at].table
         if not all(at in job.legs and job.legs[at].table is base for job in jobs):
             return []  # it is one of several that were joined first
         stars = (self._star(job, whole.inputs) for job in jobs)
-        found = [Shares.of(star, at) for star in stars]
-        return [] if None in found else cast(list[Shares], found)
+        found = [Contributions.of(star, at) for star in stars]
+        return [] if None in found else cast(list[Contributions], found)
 
     # -- updates -----------------------------------------------------------------------------------
 
