@@ -266,6 +266,21 @@ def test_digits_are_not_lost(
         assert ((1,)[: len(keep)] in keys) is (len(gone) < len(before))
 
 
+@pytest.mark.parametrize("engine", [ReferenceEngine(), LocalEngine()], ids=lambda e: e.name)
+def test_the_largest_sum_is_remembered_when_another_group_is_removed(engine: Any) -> None:
+    output = summed(("k",))
+    message = computed(
+        engine, [row(k=1, f=f) for f in (1e9, 25e6, 5e6)] + [row(k=2, f=1.0)], output
+    )
+    for gone, is_lost in (
+        (row(k=1, f=1e9), False),
+        (row(k=2, f=1.0), False),
+        (row(k=1, f=25e6), True),
+    ):
+        message = engine.add(output, [message], [computed(engine, [gone], output)], "n")
+        assert (message is None) is is_lost
+
+
 @pytest.mark.parametrize("keep", [(), ("k",), ("k", "t")])
 @pytest.mark.parametrize(
     ("base", "plus", "minus", "exact"),

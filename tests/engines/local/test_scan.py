@@ -13,8 +13,13 @@ import calitree as ct
 from calitree.apps.verify.check import compare
 from calitree.engines.api.semiring import AVG
 from calitree.engines.local import LocalEngine
+from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.scan import groups
+from calitree.engines.local.scan.axes import Axes, ProbedMessages
+from calitree.engines.local.scan.groups import Grouping
 from calitree.engines.local.scan.scan import Scan
+from calitree.engines.local.tables.legs import Leg
+from calitree.engines.local.tables.tables import ArrowColumns, Relation
 from calitree.engines.local.vm import parallel
 from calitree.engines.local.vm.program import Program
 from calitree.wide_table import WideTable
@@ -116,6 +121,36 @@ def test_messages_that_have_several_rows_a_key_are_left_for_later(spy: Spy) -> N
     one = {"group_by": ["label", "offer"], "where": "offer = 'b'"}
     assert spy.of(wide, **one)[1] == [both]
     right(wide, {"group_by": ["label"]}, {"group_by": ["label", "offer"]}, one)
+
+
+def test_ids_that_come_during_a_scan_change_nothing() -> None:
+    """Another thread may give ids to keys that the scanned table does not have."""
+    book = Codebook(threads=1)
+
+    def leg(**columns: list[int]) -> Leg:
+        names = {name: name for name in columns}
+        return Leg(Relation(book, ArrowColumns(pa.table(columns))), names)
+
+    def grow(start: int) -> None:
+        leg(a=[start], b=[start + 1]).ids(book.space(("a", "b")))
+
+    fact = leg(a=[1, 1, 2], b=[1, 2, 2])
+    first, second = leg(a=[1, 2], b=[1, 2], c=[5, 6]), leg(a=[1, 1], b=[1, 2], d=[7, 8])
+    around = {1: (first, ("a", "b")), 2: (second, ("a", "b")), 3: (leg(a=[1], e=[9]), ("a",))}
+    messages = ProbedMessages(Axes(book, fact, around), {1: (), 2: (), 3: ()})
+    sizes = set()
+    for at in around:
+        grow(10 * at)
+        sizes.add(len(messages.places(at)))
+    assert sizes == {4}, "all are as long as when the scan began"
+    (axis,) = messages.axes.axes
+    present = messages.present(axis)
+    assert present is not None
+    assert present[axis.ids].tolist() == [True, False, False]
+    onto = ("a", "b", "c", "d")
+    grouping = Grouping(messages, onto, Program(rows=3))
+    grow(40)
+    assert len(grouping.codes(np.arange(grouping.size))) == len(onto)
 
 
 def test_groups_that_have_no_room_are_numbered(monkeypatch: pytest.MonkeyPatch) -> None:
