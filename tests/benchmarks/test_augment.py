@@ -25,59 +25,63 @@ def results(tmp_path: Path, *given: str) -> dict[str, dict[str, Any]]:
     assert main(["augment", *given, *common]) == 0
     written = json.loads(path.read_text())
     assert written["complete"] is True and written["disagreements"] == []
-    return {each["name"]: each for each in written["results"]}
+    return {result["name"]: result for result in written["results"]}
 
 
 def test_all_three_agree(tmp_path: Path) -> None:
-    found = results(tmp_path, "--sklearn", "4")
-    assert len(found) == 4 + 4
-    agreed = [each for each in found.values() if each["against"]]
-    assert len(agreed) == 2 and all(each["agree"] for each in agreed)
-    assert found["calibration of the moments"]["messages_of_the_tables"] == len(KEYS) * EACH
-    listed = [each for each in found.values() if "r2" in each]
-    assert [each["name"].partition(":")[0] for each in listed] == [
+    named = results(tmp_path, "--sklearn", "4")
+    assert len(named) == 4 + 4
+    agreed = [result for result in named.values() if result["against"]]
+    assert len(agreed) == 2 and all(result["agree"] for result in agreed)
+    assert named["calibration of the moments"]["messages_of_the_tables"] == len(KEYS) * EACH
+    listed = [result for result in named.values() if "r2" in result]
+    assert [result["name"].partition(":")[0] for result in listed] == [
         "date0", "store0", "item0", "date1",
     ]  # fmt: skip
-    for each in listed:
-        assert 0 < each["r2"] < 1 and each["r2"] == pytest.approx(each["their_r2"], abs=1e-6)
+    for result in listed:
+        assert 0 < result["r2"] < 1 and result["r2"] == pytest.approx(result["their_r2"], abs=1e-6)
 
 
 @pytest.mark.spark
 @pytest.mark.slow
 def test_spark_agrees(tmp_path: Path) -> None:
-    found = results(tmp_path, "--spark", "--ml", "1")
-    agreed = [each["agree"] for each in found.values() if each["against"]]
+    named = results(tmp_path, "--spark", "--ml", "1")
+    agreed = [result["agree"] for result in named.values() if result["against"]]
     assert agreed == [True, True]
 
 
 def test_the_tables_follow_the_target_as_far_as_they_say(tmp_path: Path) -> None:
     duck = DuckDB(star_files(ROWS, 0, tmp_path))
     extras, again = extra_tables(duck, 0), extra_tables(duck, 0)
-    assert [each.key for each in extras] == list(KEYS) * EACH
-    assert len({each.name for each in extras}) == len(extras)
+    assert [extra.key for extra in extras] == list(KEYS) * EACH
+    assert len({extra.name for extra in extras}) == len(extras)
     assert all(a.table.equals(b.table) for a, b in zip(extras, again, strict=True))
-    for each in extras:
+    for extra in extras:
         mean = "avg(transactions.transactions) AS mean"
         known = duck.ask(
-            f"SELECT sales.{each.key} AS {each.key}, {mean} FROM sales JOIN transactions USING "
+            f"SELECT sales.{extra.key} AS {extra.key}, {mean} FROM sales JOIN transactions USING "
             "(date, store) JOIN oil USING (date) JOIN holiday USING (date) GROUP BY 1 ORDER BY 1"
         )
-        assert known[each.key].equals(each.table[each.key])
-        related = np.corrcoef(np.asarray(known["mean"]), np.asarray(each.table["val"]))[0, 1]
-        noise = 1 - each.phi
-        assert 0 < each.phi <= 1
-        assert related == pytest.approx(each.phi / np.hypot(each.phi, noise), abs=0.4)
-        assert each.phi < 1 or related == pytest.approx(1)
+        assert known[extra.key].equals(extra.table[extra.key])
+        related = np.corrcoef(np.asarray(known["mean"]), np.asarray(extra.table["val"]))[0, 1]
+        noise = 1 - extra.phi
+        assert 0 < extra.phi <= 1
+        assert related == pytest.approx(extra.phi / np.hypot(extra.phi, noise), abs=0.4)
+        assert extra.phi < 1 or related == pytest.approx(1)
 
 
-@pytest.mark.parametrize(("r2", "rows", "told"), [(0.5, 7, 0), (0.6, 7, 1), (0.5, 8, 1)])
-def test_another_r2_is_a_disagreement(r2: float, rows: int, told: int) -> None:
+@pytest.mark.parametrize(("r2", "rows", "reported"), [(0.5, 7, 0), (0.6, 7, 1), (0.5, 8, 1)])
+def test_another_r2_is_a_disagreement(r2: float, rows: int, reported: int) -> None:
     race = Race(1)
     ours = Timed({"a": Fitted(0.5, 7), "b": Fitted(0.1, 7)}, 2.0)
     compare(race, "x", ours, "they", Timed({"a": Fitted(r2, rows)}, 5.0), at_least(6))
-    assert len(race.disagreements) == told
+    assert len(race.disagreements) == reported
     (result,) = race.results
-    assert (result["ratio"], result["against_seconds"], result["agree"]) == (5.0, 10.0, not told)
+    assert (result["ratio"], result["against_seconds"], result["agree"]) == (
+        5.0,
+        10.0,
+        not reported,
+    )
     assert result["bars"][0]["met"] is False
-    assert all(each["between"] == f"{OURS} and they" for each in race.disagreements)
+    assert all(disagreement["between"] == f"{OURS} and they" for disagreement in race.disagreements)
     assert result["tables_run"] == 1

@@ -86,7 +86,7 @@ def test_sales_have_known_keys_and_are_skewed(star: dict[str, pa.Table]) -> None
         assert counts[-1] > 2.5 * np.median(counts)
 
 
-def test_files_hold_the_same_and_are_made_once(tmp_path: Path) -> None:
+def test_files_hold_the_same_and_are_written_once(tmp_path: Path) -> None:
     rows = BLOCK + 10
     files = star_files(rows, 3, tmp_path)
     tables = Star(rows, 3).tables()
@@ -126,7 +126,7 @@ def test_order_and_type_do_not_matter_but_values_do() -> None:
         (answer(["a", "b"]), "2 columns (1 keys), not 1 (1 keys)"),
     ],
 )
-def test_every_kind_of_difference_is_found(other: Answer, text: str) -> None:
+def test_every_kind_of_difference_is_seen(other: Answer, text: str) -> None:
     assert table_difference(answer(["a", "b"], [1, 2]), other) == text
 
 
@@ -161,7 +161,7 @@ def planted(ours: int, theirs: int) -> Benchmark:
 
 
 @pytest.mark.parametrize(("theirs", "status"), [(1, 0), (2, 1)])
-def test_a_disagreement_is_told(
+def test_a_disagreement_is_reported(
     theirs: int, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     monkeypatch.setitem(registry.BENCHMARKS, "planted", planted(1, theirs))
@@ -171,12 +171,12 @@ def test_a_disagreement_is_told(
     assert written["results"][0]["agree"] is (status == 0)
     assert written["results"][0]["bars"] == [{"field": "ratio", "at_least": 1e9, "met": False}]
     assert ("n is 1, not 2" in capsys.readouterr().out) is (status == 1)
-    assert [each["difference"] for each in written["disagreements"]] == (
+    assert [disagreement["difference"] for disagreement in written["disagreements"]] == (
         ["total: n is 1, not 2"] if status else []
     )
 
 
-def test_an_answer_that_changes_when_asked_again_is_told() -> None:
+def test_an_answer_that_changes_when_asked_again_is_reported() -> None:
     race = Race(repeat=1)
     values = chain([1], repeat(2))
     contestants = (
@@ -184,7 +184,7 @@ def test_an_answer_that_changes_when_asked_again_is_told() -> None:
         Contestant("b", lambda: 1, numbered),
     )
     race.run(Heat(contestants, (Comparison("stale", "a", "b"),)))
-    assert [each["name"] for each in race.disagreements] == ["stale"]
+    assert [disagreement["name"] for disagreement in race.disagreements] == ["stale"]
 
 
 def test_contestants_take_turns_and_setup_is_not_repeated_within_one() -> None:
@@ -218,14 +218,14 @@ def test_a_comparison_of_nobody_is_refused() -> None:
 
 
 def test_a_record_has_its_bar() -> None:
-    found = Race(1).record("size", (Bar("times", at_most=2.5),), times=3.0)
-    assert found["bars"] == [{"field": "times", "at_most": 2.5, "met": False}]
+    recorded = Race(1).record("size", (Bar("times", at_most=2.5),), times=3.0)
+    assert recorded["bars"] == [{"field": "times", "at_most": 2.5, "met": False}]
 
 
 # -- the command -----------------------------------------------------------------------------------
 
 
-def test_the_list_has_a_line_for_each(capsys: Any) -> None:
+def test_the_list_has_a_line_for_every_benchmark(capsys: Any) -> None:
     assert main([]) == 0
     lines = capsys.readouterr().out.splitlines()
     for name in registry.BENCHMARKS:
@@ -238,14 +238,14 @@ def test_a_wrong_name_offers_the_nearest(capsys: Any) -> None:
 
 
 @pytest.mark.parametrize("name", registry.BENCHMARKS)
-def test_each_tells_its_options(name: str, capsys: Any) -> None:
+def test_every_benchmark_prints_its_options(name: str, capsys: Any) -> None:
     with pytest.raises(SystemExit) as ended:
         main([name, "--help"])
     assert ended.value.code == 0
-    told, own = capsys.readouterr().out, ArgumentParser()
+    printed, own = capsys.readouterr().out, ArgumentParser()
     registry.BENCHMARKS[name].options(own)
     for option in ("repeat", *vars(own.parse_args([]))):
-        assert f"--{option.replace('_', '-')}" in told
+        assert f"--{option.replace('_', '-')}" in printed
 
 
 def test_a_wrong_number_is_refused(capsys: Any) -> None:

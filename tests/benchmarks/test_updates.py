@@ -44,32 +44,32 @@ def results(name: str, tmp_path: Path, *given: str) -> dict[str, dict[str, Any]]
     written = json.loads(path.read_text())
     assert written["complete"] is True
     assert written["disagreements"] == []
-    found = {each["name"]: each for each in written["results"]}
-    assert len(found) == len(written["results"]), "no two lines have the same name"
-    for each in found.values():
-        assert each.get("agree", True) is True
-    return found
+    named = {result["name"]: result for result in written["results"]}
+    assert len(named) == len(written["results"]), "no two lines have the same name"
+    for result in named.values():
+        assert result.get("agree", True) is True
+    return named
 
 
 def test_whatif_agrees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(removals, "POOL", 50)
-    found = results("whatif", tmp_path, "--rows", "5000")
-    assert len(found) == 37
-    raced = [each for each in found.values() if each["against"]]
-    assert len(raced) == 29 and all(each["agree"] for each in raced)
+    named = results("whatif", tmp_path, "--rows", "5000")
+    assert len(named) == 37
+    raced = [result for result in named.values() if result["against"]]
+    assert len(raced) == 29 and all(result["agree"] for result in raced)
     for kind in ("by keys", "as rows", "by a condition"):
-        limits = [bar.get("at_least", bar.get("at_most")) for bar in bars(found, f"items {kind}")]
+        limits = [bar.get("at_least", bar.get("at_most")) for bar in bars(named, f"items {kind}")]
         assert limits == [150e-6, 10_000]
-    assert [bar["at_least"] for bar in bars(found, "transactions by keys")] == [1_000]
-    growth = found["one item replaced, then total: 10,000 over 2,500"]
+    assert [bar["at_least"] for bar in bars(named, "transactions by keys")] == [1_000]
+    growth = named["one item replaced, then total: 10,000 over 2,500"]
     assert growth["bars"][0]["field"] == "times_smallest"
 
 
-def bars(found: dict[str, dict[str, Any]], removed: str) -> list[dict[str, Any]]:
-    return list(found[f"{FEW} {removed}: total"]["bars"])
+def bars(named: dict[str, dict[str, Any]], removed: str) -> list[dict[str, Any]]:
+    return list(named[f"{FEW} {removed}: total"]["bars"])
 
 
-def test_rows_are_removed_in_sql_as_they_are_told() -> None:
+def test_rows_are_removed_in_sql_as_in_calitree() -> None:
     """The rows that calitree is told are those that do not meet the condition of the others."""
     import duckdb
 
@@ -78,18 +78,18 @@ def test_rows_are_removed_in_sql_as_they_are_told() -> None:
         "items": [by_keys("items", tables["items"], rng), as_rows("items", tables["items"], rng)],
         "transactions": [by_keys("transactions", tables["transactions"], rng)],
     }
-    for name, found in pools.items():
+    for name, pools_of in pools.items():
         columns = tables[name].column_names
-        for pool in found:
+        for pool in pools_of:
             (removal,) = pool[5]
             with duckdb.connect() as connection:
                 connection.register(name, tables[name])
                 gone = connection.sql(f"FROM {name} WHERE NOT ({removal.rest})").to_arrow_table()
-            told = removal.given.column_names
-            order = [(column, "ascending") for column in told]
-            assert gone.select(told).sort_by(order).equals(removal.given.sort_by(order))
+            given = removal.given.column_names
+            order = [(column, "ascending") for column in given]
+            assert gone.select(given).sort_by(order).equals(removal.given.sort_by(order))
             assert gone.num_rows == FEW and gone.column_names == columns
-    conditions = [each.given for (each,) in by_condition(tables["items"], rng)]
+    conditions = [removal.given for (removal,) in by_condition(tables["items"], rng)]
     assert len(set(conditions)) == len(conditions), "a new one every time"
     ((removal,), *_) = by_condition(tables["items"], rng)
     assert sql_without(TOTAL, (removal, removal)).endswith(
@@ -103,8 +103,8 @@ def test_answers_of_duckdb_are_asked_by_their_sql(tmp_path: Path) -> None:
     race = Race(1)
     assert check(race, "same", {sql: asked[sql]}, asked, "us and DuckDB")
     assert not check(race, "other", {sql: asked["SELECT 1 AS a, 3 AS n"]}, asked, "us and DuckDB")
-    (told,) = race.disagreements
-    assert told["difference"] == f"{sql}: n of [1] is 3, not 2"
+    (disagreement,) = race.disagreements
+    assert disagreement["difference"] == f"{sql}: n of [1] is 3, not 2"
 
 
 # -- lazy ------------------------------------------------------------------------------------------
@@ -113,14 +113,16 @@ def test_answers_of_duckdb_are_asked_by_their_sql(tmp_path: Path) -> None:
 @pytest.mark.parametrize("share", [0, 1, 50, 100])
 def test_a_workload_has_its_share_of_reads(share: int) -> None:
     sales = pa.table({"k": pa.array([1, 2, 3], pa.int32())})
-    made = [workload(share, sales, np.random.default_rng(4)) for _ in range(2)]
-    reads = [each for each in made[0].operations if isinstance(each, Question)]
-    rows = [each for each in made[0].operations if not isinstance(each, Question)]
+    workloads = [workload(share, sales, np.random.default_rng(4)) for _ in range(2)]
+    reads = [operation for operation in workloads[0].operations if isinstance(operation, Question)]
+    rows = [
+        operation for operation in workloads[0].operations if not isinstance(operation, Question)
+    ]
     assert len(reads) == share and len(rows) == OPERATIONS - share
     assert set(reads[: len(READS)]) == set(READS[:share])
-    assert all(each.num_rows == 1 and each.schema == sales.schema for each in rows)
-    assert made[0].operations == made[1].operations, "the seed decides"
-    assert made[0].is_mixed == (share in (1, 50))
+    assert all(row.num_rows == 1 and row.schema == sales.schema for row in rows)
+    assert workloads[0].operations == workloads[1].operations, "the seed decides"
+    assert workloads[0].is_mixed == (share in (1, 50))
 
 
 def test_the_last_read_is_where_it_is() -> None:
@@ -132,12 +134,12 @@ def test_the_last_read_is_where_it_is() -> None:
 @pytest.mark.slow
 def test_lazy_agrees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lazy, "SHARES", (0, 1, 50, 100))
-    found = results("lazy", tmp_path, "--scale", "0.01")
-    assert len(found) == 3 * 4 + 1
-    one = found["local: 1 % reads, lazy"]
+    named = results("lazy", tmp_path, "--scale", "0.01")
+    assert len(named) == 3 * 4 + 1
+    one = named["local: 1 % reads, lazy"]
     assert [bar["at_least"] for bar in one["bars"]] == [20, pytest.approx(1 / 1.1)]
-    assert found["local: lazy update of one row"]["bars"][0]["at_most"] == 100e-6
-    assert found["local: 50 % reads, eager or anew"]["against"] == "recompute"
+    assert named["local: lazy update of one row"]["bars"][0]["at_most"] == 100e-6
+    assert named["local: 50 % reads, eager or anew"]["against"] == "recompute"
 
 
 @pytest.mark.slow
@@ -148,21 +150,21 @@ def test_lazy_agrees_on_spark(
     monkeypatch.setattr(lazy, "DIMENSIONS", 1 << 20)  # the sales are Spark's
     monkeypatch.setattr(lazy, "OPERATIONS", 20)
     monkeypatch.setattr(lazy, "UPDATES", 5)
-    found = results("lazy", tmp_path, "--scale", "0.01", "--engine", "spark")
-    assert len(found) == 3 + 1
-    assert found["spark: lazy update of one row"]["runs"] == 5
+    named = results("lazy", tmp_path, "--scale", "0.01", "--engine", "spark")
+    assert len(named) == 3 + 1
+    assert named["spark: lazy update of one row"]["runs"] == 5
 
 
 # -- stream ----------------------------------------------------------------------------------------
 
 
 def test_stream_agrees(tmp_path: Path) -> None:
-    found = results("stream", tmp_path, "--rows", "5000", "--batches", "5")
-    assert len(found) == 3
-    batch = found["1,000 rows, all messages"]
+    named = results("stream", tmp_path, "--rows", "5000", "--batches", "5")
+    assert len(named) == 3
+    batch = named["1,000 rows, all messages"]
     assert batch["agree"] is True and batch["runs"] == 5
     assert batch["bars"][0]["at_most"] == 0.02
-    memory = found["this process: memory of the last quarter over the second"]
+    memory = named["this process: memory of the last quarter over the second"]
     assert 0 < memory["bytes_first"] <= memory["bytes_max"] and memory["samples"] == 6
 
 
@@ -173,11 +175,11 @@ def test_stream_agrees_on_spark(
     monkeypatch.setattr(stream, "SAMPLE_EVERY", 0.5)
     monkeypatch.setattr(stream, "DIMENSIONS", 1 << 10)  # the sales are Spark's
     given = ("--rows", "5000", "--batches", "5", "--spark", "--minutes", "0.1")
-    found = results("stream", tmp_path, *given)
-    batch = found["Spark: a batch of files of 1,000 rows"]
+    named = results("stream", tmp_path, *given)
+    batch = named["Spark: a batch of files of 1,000 rows"]
     assert batch["agree"] is True
     assert 0 < batch["batches"] <= batch["files"] and batch["rows"] == 1000 * batch["files"]
-    assert found["Spark: the JVM: memory of the last quarter over the second"]["bytes_last"] > 0
+    assert named["Spark: the JVM: memory of the last quarter over the second"]["bytes_last"] > 0
 
 
 # -- triangles -------------------------------------------------------------------------------------
@@ -192,12 +194,12 @@ def test_the_data_of_the_paper() -> None:
 
 
 def test_triangle_updates_agree(tmp_path: Path) -> None:
-    found = results("triangle_updates", tmp_path, "--side", "5")
-    assert len(found) == 2 * (2 + 2 * (2 + 2))
+    named = results("triangle_updates", tmp_path, "--side", "5")
+    assert len(named) == 2 * (2 + 2 * (2 + 2))
     reduced, redundant = (
-        found[f"unbalanced: calibrate and count, {tree}"] for tree in ("reduced", "redundant")
+        named[f"unbalanced: calibrate and count, {tree}"] for tree in ("reduced", "redundant")
     )
     assert reduced["bytes"] == 0 < redundant["bytes"]
     for name in ("balanced", "unbalanced"):
-        assert found[f"{name}: 25 rows of S and count, redundant"]["against"] == "DuckDB"
-        assert found[f"{name}: 1 rows of S, refresh after it, reduced"]["seconds"] > 0
+        assert named[f"{name}: 25 rows of S and count, redundant"]["against"] == "DuckDB"
+        assert named[f"{name}: 1 rows of S, refresh after it, reduced"]["seconds"] > 0

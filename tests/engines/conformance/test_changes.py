@@ -52,8 +52,8 @@ rows = st.fixed_dictionaries({name: st.none() | values for name, (_, _, values) 
 tables = st.lists(rows, max_size=12)
 
 
-LARGE = pytest.mark.parametrize("large", [0, 20_000])
-"""From how many rows on the local engine treats a table as a large one."""
+FROM_ROWS = pytest.mark.parametrize("large", [0, 20_000])
+"""From how many rows on the local engine reduces a table before it is joined."""
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -101,22 +101,22 @@ def extremes(keep: tuple[str, ...]) -> Output:
 
 def computed(engine: Any, given: Sequence[Row] | Any, output: Output) -> Any:
     table = engine.load("r", arrow(given)) if isinstance(given, list) else given
-    (found,) = engine.contract(Contraction((Input(table, NAMES),), (output,)))
-    return found
+    (result,) = engine.contract(Contraction((Input(table, NAMES),), (output,)))
+    return result
 
 
 def by_key(engine: Engine, table: Any, keep: Sequence[str]) -> dict[Any, Row]:
-    found = engine.arrow(table).to_pylist()
-    keyed = {tuple(row[name] for name in keep): row for row in found}
-    assert len(keyed) == len(found) == table.rows
+    rows = engine.arrow(table).to_pylist()
+    keyed = {tuple(row[name] for name in keep): row for row in rows}
+    assert len(keyed) == len(rows) == table.rows
     return keyed
 
 
-def assert_same(found: dict[Any, Row], expected: dict[Any, Row]) -> None:
-    assert found.keys() == expected.keys()
+def assert_same(actual: dict[Any, Row], expected: dict[Any, Row]) -> None:
+    assert actual.keys() == expected.keys()
     for key, row in expected.items():
         for name, value in row.items():
-            ours = found[key][name]
+            ours = actual[key][name]
             if isinstance(ours, float) and value is not None:
                 # What is a double for having passed 64 bits may have been larger by far.
                 least = 2e10 if name == "i" else 0
@@ -139,7 +139,7 @@ KEEPS: list[tuple[str, ...]] = [(), ("k",), ("t", "k"), ("d", "b", "t")]
 # -- add -------------------------------------------------------------------------------------------
 
 
-@LARGE
+@FROM_ROWS
 @pytest.mark.parametrize("keep", KEEPS)
 @settings(max_examples=examples(40), deadline=None)
 @given(
@@ -188,18 +188,18 @@ def assert_joins_alike(
         )
         output = Output((0, 1), (), kept, columns)
         names = {name: name for name in {*keep, "k", "t", "f"} - {"d", "b"}}
-        found = []
+        results = []
         for engine, table in ((local, message), (reference, same)):
             inputs = (
                 Input(table, {a: a for a in keep}),
                 Input(engine.load("p", arrow(partner)), names),
             )
             (result,) = engine.contract(Contraction(inputs, (output,)))
-            found.append(by_key(engine, result, kept))
-        assert_same(*found)
+            results.append(by_key(engine, result, kept))
+        assert_same(*results)
 
 
-@LARGE
+@FROM_ROWS
 @pytest.mark.parametrize("keep", KEEPS)
 @settings(max_examples=examples(40), deadline=None)
 @given(parts=st.lists(tables, min_size=1, max_size=4))
@@ -209,9 +209,9 @@ def test_extremes_are_added(large: int, keep: tuple[str, ...], parts: list[list[
     reference = ReferenceEngine()
     expected = by_key(reference, computed(reference, every, output), keep)
     for engine in (reference, LocalEngine(large=large)):
-        found = engine.add(output, [computed(engine, part, output) for part in parts], [], None)
-        assert found is not None
-        assert_same(by_key(engine, found, keep), expected)
+        total = engine.add(output, [computed(engine, part, output) for part in parts], [], None)
+        assert total is not None
+        assert_same(by_key(engine, total, keep), expected)
 
 
 @pytest.mark.parametrize("keep", KEEPS)
@@ -221,11 +221,11 @@ def test_results_without_columns_are_sets(keep: tuple[str, ...], parts: list[lis
     output = Output((0,), (), keep, ())
     expected = {tuple(row[name] for name in keep) for part in parts for row in part}
     for engine in (ReferenceEngine(), LocalEngine()):
-        found = engine.add(output, [computed(engine, part, output) for part in parts], [], None)
-        assert found is not None
-        assert found.rows == len(expected)
+        total = engine.add(output, [computed(engine, part, output) for part in parts], [], None)
+        assert total is not None
+        assert total.rows == len(expected)
         if keep:
-            assert by_key(engine, found, keep).keys() == expected
+            assert by_key(engine, total, keep).keys() == expected
 
 
 def row(**values: Any) -> Row:
@@ -259,10 +259,10 @@ def test_digits_are_not_lost(
         engine, [row(k=1, f=x) for x in before] + [row(k=2, f=-1e17)] * bool(keep), output
     )
     minus = computed(engine, [row(k=1, f=x) for x in gone], output)
-    found = engine.add(output, [plus], [minus], "n")
-    assert (found is None) is is_lost
-    if found is not None:
-        keys = {tuple(r[k] for k in keep) for r in engine.arrow(found).to_pylist()}
+    left = engine.add(output, [plus], [minus], "n")
+    assert (left is None) is is_lost
+    if left is not None:
+        keys = {tuple(r[k] for k in keep) for r in engine.arrow(left).to_pylist()}
         assert ((1,)[: len(keep)] in keys) is (len(gone) < len(before))
 
 
@@ -299,7 +299,7 @@ def test_integers_are_exact_while_they_fit(
     keep: tuple[str, ...], base: list[int], plus: list[int], minus: list[int], exact: bool
 ) -> None:
     engine, output = LocalEngine(), summed(keep)
-    found = [
+    parts = [
         computed(engine, [row(k=1, t="a", i=x) for x in part], output)
         for part in (base, plus, minus)
     ]
@@ -307,7 +307,7 @@ def test_integers_are_exact_while_they_fit(
     other = computed(
         engine, [row(k=2, t="b", i=0), row(k=1, t="a", i=0), row(k=1, t="a", i=0)], output
     )
-    result = engine.add(output, [other, *found[:2]], found[2:], "n")
+    result = engine.add(output, [other, *parts[:2]], parts[2:], "n")
     assert result is not None
     assert result.exact is exact
     value = by_key(engine, result, keep)[(1, "a")[: len(keep)]]["i"]
@@ -318,18 +318,18 @@ def test_integers_are_exact_while_they_fit(
 
 def test_decimals_of_different_scales_are_added() -> None:
     engine = LocalEngine()
-    found = []
+    parts = []
     for scale, values in ((0, [3, 4]), (2, ["1.25", "2.50"]), (1, ["0.5", "9.9"])):
         data = {"k": [1, 2], "m": pa.array([Decimal(v) for v in values], pa.decimal128(20, scale))}
         table = engine.load("r", pa.table(data))
         output = Output((0,), (), ("k",), (Column("m", SUM_PRODUCT, lifted("m")),))
         given = Input(table, {"k": "k", "m": "m"})
-        found += engine.contract(Contraction((given,), (output,)))
+        parts += engine.contract(Contraction((given,), (output,)))
     for order in ([0, 1, 2], [1, 0, 2], [2, 1, 0]):
-        result = engine.add(output, [found[at] for at in order], [], None)
+        result = engine.add(output, [parts[at] for at in order], [], None)
         assert result is not None
         assert result.exact
-        sums = {key: each["m"] for (key,), each in by_key(engine, result, "k").items()}
+        sums = {key: group["m"] for (key,), group in by_key(engine, result, "k").items()}
         assert sums == {1: Decimal("4.75"), 2: Decimal("16.40")}
 
 
@@ -343,9 +343,9 @@ def test_custom_sums_of_several_components_are_subtracted() -> None:
             output = Output((0,), (), keep, columns)
             every = computed(engine, [row(k=1, i=3, f=2.0), row(k=1, i=4, f=1.5)], output)
             gone = computed(engine, [row(k=1, i=3, f=2.0)], output)
-            found = engine.add(output, [every], [gone], "n")
-            assert found is not None
-            (only,) = engine.arrow(found).to_pylist()
+            left = engine.add(output, [every], [gone], "n")
+            assert left is not None
+            (only,) = engine.arrow(left).to_pylist()
             assert (only["n"], only["p.a"], only["p.b"]) == (1, 4, 1.5)
 
 
@@ -365,13 +365,13 @@ def test_what_is_known_of_keys_is_handed_on() -> None:
         output, [second, small], [computed(engine, [row(k=1, t="a", i=1)] * 2, output)], "n"
     )
     assert (second.rows, third.rows) == (14, 13)
-    for each in (message, first, second, third):
-        fresh = engine.book.space(("k", "t")).ids([each.codes(a, names) for a in ("k", "t")])
-        assert each.ids(space, names).tolist() == fresh.tolist()
-        places = each.places(space, names, None)
+    for table in (message, first, second, third):
+        fresh = engine.book.space(("k", "t")).ids([table.codes(a, names) for a in ("k", "t")])
+        assert table.ids(space, names).tolist() == fresh.tolist()
+        places = table.places(space, names, None)
         assert places is not None
-        assert places[fresh].tolist() == list(range(1, each.rows + 1))
-        assert np.count_nonzero(places) == each.rows
+        assert places[fresh].tolist() == list(range(1, table.rows + 1))
+        assert np.count_nonzero(places) == table.rows
 
 
 # -- few rows and large tables ---------------------------------------------------------------------
@@ -389,7 +389,7 @@ def test_few_rows_visit_few(is_message: bool, where: tuple[str, ...], on: tuple[
         for _ in range(200)
     ]
     few = [row(k=k, t="a", m=Decimal(k or 1)) for k in (7, 50, None, 99, 7)]
-    found = []
+    results = []
     for engine in (ReferenceEngine(), LocalEngine(large=50)):
         table: Any = engine.load("r", arrow(many))
         names = NAMES
@@ -405,18 +405,20 @@ def test_few_rows_visit_few(is_message: bool, where: tuple[str, ...], on: tuple[
         inputs = (Input(table, names), Input(small, {name: name for name in on}))
         for _ in range(3):  # look-ups are made for the second
             tables = engine.contract(Contraction(inputs, outputs))
-            found.append([by_key(engine, t, o.keep) for t, o in zip(tables, outputs, strict=True)])
+            results.append(
+                [by_key(engine, t, o.keep) for t, o in zip(tables, outputs, strict=True)]
+            )
         if isinstance(engine, LocalEngine):
             assert [tuple(a for a, _ in key) for key in table.found_by] == [on]
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(reduction, "Scan", None)
                 engine.contract(Contraction(inputs, outputs))
-    for each in found[3:]:
-        for ours, theirs in zip(each, found[0], strict=True):
+    for result in results[3:]:
+        for ours, theirs in zip(result, results[0], strict=True):
             assert_same(ours, theirs)
 
 
-def test_a_small_table_is_the_middle_if_the_others_have_one_row_each() -> None:
+def test_a_small_table_is_the_middle_if_the_others_have_one_row_a_key() -> None:
     engine = LocalEngine()
     names = {"k": "k"}
     large, larger = (
@@ -447,8 +449,8 @@ def test_rows_that_agree_are_left_out(
     expected = {k: r for k, r in whole.items() if tuple(r[name] for name in of) not in gone}
     for engine in (reference, LocalEngine()):
         message = computed(engine, base, output)
-        found = engine.apart(message, computed(engine, keys, Output((0,), (), of, ())))
-        assert_same(by_key(engine, found, keep), expected)
+        left = engine.apart(message, computed(engine, keys, Output((0,), (), of, ())))
+        assert_same(by_key(engine, left, keep), expected)
         assert_same(by_key(engine, message, keep), whole)
 
 
@@ -478,10 +480,10 @@ def loaded(engine: Any, given: list[Row], chunk: int = 3) -> Any:
 
 
 def contents(engine: Any, table: Any) -> list[tuple[Any, ...]]:
-    found = engine.arrow(table)
-    assert found.schema.equals(SCHEMA)
-    assert table.rows == found.num_rows
-    return plain(found.to_pylist())
+    data = engine.arrow(table)
+    assert data.schema.equals(SCHEMA)
+    assert table.rows == data.num_rows
+    return plain(data.to_pylist())
 
 
 def used(engine: Any, table: Any) -> None:
@@ -496,12 +498,12 @@ def used(engine: Any, table: Any) -> None:
 def assert_serves(engine: Any, table: Any, given: list[Row]) -> None:
     """What is computed from rows of another table is what is computed from a table of its own."""
     reference = ReferenceEngine()
-    given = [each | {"f": None} for each in given]
+    given = [row | {"f": None} for row in given]
     for output in (summed(("k",)), extremes(("t", "d")), summed(())):
         columns = tuple(c for c in output.columns if not c.name.endswith("f"))
         less = Output((0,), (expression("k < 4"),), output.keep, columns)
-        found = by_key(engine, computed(engine, table, less), less.keep)
-        assert_same(found, by_key(reference, computed(reference, given, less), less.keep))
+        actual = by_key(engine, computed(engine, table, less), less.keep)
+        assert_same(actual, by_key(reference, computed(reference, given, less), less.keep))
 
 
 @pytest.mark.parametrize("is_used", [False, True])
@@ -521,26 +523,24 @@ def test_rows_are_settled_one_for_one(
         if is_used:
             used(engine, plus[0])
         minus = [loaded(engine, gone[:cut]), loaded(engine, gone[cut:])]
-        found = engine.settle(plus, minus)
-        assert Counter(contents(engine, found)) == Counter(plain(stay))
-        assert_serves(engine, found, stay)
-        again = engine.settle([found, minus[0]], [])
+        settled = engine.settle(plus, minus)
+        assert Counter(contents(engine, settled)) == Counter(plain(stay))
+        assert_serves(engine, settled, stay)
+        again = engine.settle([settled, minus[0]], [])
         assert Counter(contents(engine, again)) == Counter(plain(stay + gone[:cut]))
         assert_serves(engine, again, stay + gone[:cut])
 
 
 @settings(max_examples=examples(40), deadline=None)
 @given(base=st.lists(odd, min_size=1, max_size=15), more=st.lists(odd, max_size=5))
-def test_rows_that_were_found_in_a_table_are_settled_with_it(
-    base: list[Row], more: list[Row]
-) -> None:
+def test_rows_that_match_in_a_table_are_settled_with_it(base: list[Row], more: list[Row]) -> None:
     for engine in (ReferenceEngine(), LocalEngine()):
         table = loaded(engine, base)
         gone = engine.matching(table, arrow(base[:2]))
         equal = set(plain(base[:2]))
-        stay = [each for each in base if plain([each])[0] not in equal]
-        found = engine.settle([table, loaded(engine, more)], [gone])
-        assert Counter(contents(engine, found)) == Counter(plain(stay + more))
+        stay = [row for row in base if plain([row])[0] not in equal]
+        settled = engine.settle([table, loaded(engine, more)], [gone])
+        assert Counter(contents(engine, settled)) == Counter(plain(stay + more))
         # Taken twice, they must be there twice.
         doubled = engine.settle([table, loaded(engine, base)], [gone, gone])
         assert Counter(contents(engine, doubled)) == Counter(plain(stay + stay))
@@ -561,10 +561,10 @@ def test_a_row_that_is_not_there_cannot_go(engine: Any) -> None:
     others=st.lists(odd, max_size=4),
     labels=st.sets(st.sampled_from(list(KINDS)), min_size=1),
 )
-def test_rows_are_found_by_their_values(
+def test_rows_are_matched_by_their_values(
     is_used: bool, base: list[Row], others: list[Row], labels: set[str]
 ) -> None:
-    wanted = [{name: each[name] for name in sorted(labels)} for each in base[::3] + others]
+    wanted = [{name: row[name] for name in sorted(labels)} for row in base[::3] + others]
     dtypes = pa.schema([SCHEMA.field(name) for name in sorted(labels)])
     equal = set(plain(wanted))
     expected = [r for r in base if plain([{n: r[n] for n in sorted(labels)}])[0] in equal]
@@ -574,10 +574,10 @@ def test_rows_are_found_by_their_values(
             used(engine, table)
         values = engine.book.values if isinstance(engine, LocalEngine) else 0
         for _ in range(3):  # an index is made for the second
-            found = engine.matching(table, pa.Table.from_pylist(wanted, dtypes))
-            assert contents(engine, found) == plain(expected)
+            matching = engine.matching(table, pa.Table.from_pylist(wanted, dtypes))
+            assert contents(engine, matching) == plain(expected)
         assert not isinstance(engine, LocalEngine) or engine.book.values == values
-        assert_serves(engine, found, expected)
+        assert_serves(engine, matching, expected)
 
 
 @pytest.mark.parametrize("is_used", [False, True])
@@ -588,23 +588,23 @@ def test_rows_are_found_by_their_values(
 @settings(max_examples=examples(15), deadline=None)
 @given(base=tables)
 def test_rows_are_selected(is_used: bool, where: str, base: list[Row]) -> None:
-    found = {}
+    selected_by = {}
     for engine in (ReferenceEngine(), LocalEngine()):
         table = loaded(engine, base)
         if is_used:
             used(engine, table)
         selected = engine.select(Input(table, NAMES), expression(where))
-        found[engine.name] = contents(engine, selected)
+        selected_by[engine.name] = contents(engine, selected)
         assert selected.null_free >= table.null_free
         if isinstance(engine, LocalEngine):
             (kept,) = (engine.select(Input(t, NAMES), expression("k < 4")) for t in [selected])
             assert contents(engine, kept) == [
-                each for each in found["reference"] if each[0] is not None and each[0] < 4
+                row for row in selected_by["reference"] if row[0] is not None and row[0] < 4
             ]
             assert_serves(
-                engine, selected, [dict(zip(KINDS, r, strict=True)) for r in found["local"]]
+                engine, selected, [dict(zip(KINDS, r, strict=True)) for r in selected_by["local"]]
             )
-    assert found["local"] == found["reference"]
+    assert selected_by["local"] == selected_by["reference"]
 
 
 @pytest.mark.parametrize("is_used", [False, True])
@@ -624,7 +624,7 @@ def test_rows_are_selected(is_used: bool, where: str, base: list[Row]) -> None:
     ],
     ids=str,
 )
-def test_rows_of_every_type_are_found(is_used: bool, dtype: Any, values: list[Any]) -> None:
+def test_rows_of_every_type_are_matched(is_used: bool, dtype: Any, values: list[Any]) -> None:
     engine = LocalEngine()
     column = pa.array(values, dtype)
     given = pa.table({"k": pa.chunked_array([column[:2], column[2:]]), "i": [1, 2, 3, 4]})
@@ -634,9 +634,9 @@ def test_rows_of_every_type_are_found(is_used: bool, dtype: Any, values: list[An
     for at in range(4):
         for one in (given.slice(at, 1), given.slice(at, 1).select(["k"])):
             for _ in range(3):
-                found = engine.arrow(engine.matching(table, one))
-                expected = [r for r in range(4) if found_equal(values[r], values[at])]
-                assert found["i"].to_pylist() == [
+                matching = engine.arrow(engine.matching(table, one))
+                expected = [r for r in range(4) if is_equal(values[r], values[at])]
+                assert matching["i"].to_pylist() == [
                     r + 1 for r in expected if r == at or "i" not in one.column_names
                 ]
     left = engine.settle([table, engine.load("r", given)], [engine.load("r", given.slice(1, 2))])
@@ -644,7 +644,7 @@ def test_rows_of_every_type_are_found(is_used: bool, dtype: Any, values: list[An
     assert engine.schema(left).equals(given.schema)
 
 
-def found_equal(a: Any, b: Any) -> bool:
+def is_equal(a: Any, b: Any) -> bool:
     return a is b or a == b
 
 
@@ -681,7 +681,7 @@ def test_the_schema_is_that_of_the_source(engine: Any) -> None:
 
 
 @pytest.mark.parametrize("chunks", [1, 3])
-def test_rows_are_found_by_several_keys_again_and_again(chunks: int) -> None:
+def test_rows_are_matched_by_several_keys_again_and_again(chunks: int) -> None:
     """First by one key, then by an index of both; whatever the pieces the rows come in."""
     rng = random.Random(0)
     pairs = sorted({(rng.randrange(60), rng.randrange(20)) for _ in range(900)})
@@ -702,5 +702,5 @@ def test_rows_are_found_by_several_keys_again_and_again(chunks: int) -> None:
     for start in range(0, 60, 10):
         unknown = pa.table({"day": [date(1999, 1, 1)], "store": pa.array([5], pa.int32())})
         chosen = [table.slice(start + i, 1).select(["day", "store"]) for i in range(chunks)]
-        found = engine.matching(relation, pa.concat_tables([*chosen, unknown]))
-        assert engine.arrow(found).column("n").to_pylist() == list(range(start, start + chunks))
+        matching = engine.matching(relation, pa.concat_tables([*chosen, unknown]))
+        assert engine.arrow(matching).column("n").to_pylist() == list(range(start, start + chunks))

@@ -25,7 +25,7 @@ from calitree.engines.local.vm.program import Program
 from calitree.wide_table import WideTable
 from tests.support.sales import Question, database, graph, right, without
 
-LARGE = 2000
+LARGE_ROWS = 2000
 
 
 class Spy:
@@ -72,7 +72,7 @@ def spy(monkeypatch: pytest.MonkeyPatch) -> Spy:
 def test_all_messages_of_the_fact_take_one_pass(spy: Spy) -> None:
     """Of four, those to neighbours inside (date, store) take one set of sums."""
     tables = without(database(), "offers")
-    wide = graph(tables, LocalEngine(large=LARGE)).calibrate(
+    wide = graph(tables, LocalEngine(large=LARGE_ROWS)).calibrate(
         {"n": "count(*)", "s": "sum(price * oil)", "m": "max(units)"}, memory_limit=0
     )
     assert len(wide.tree.edges) == 4
@@ -86,11 +86,11 @@ def test_all_messages_of_the_fact_take_one_pass(spy: Spy) -> None:
 
 def test_a_selective_filter_goes_through_an_index_when_asked_again(spy: Spy) -> None:
     tables = without(database(), "offers")
-    wide = graph(tables, LocalEngine(large=LARGE)).calibrate(memory_limit=0)
+    wide = graph(tables, LocalEngine(large=LARGE_ROWS)).calibrate(memory_limit=0)
     sold = np.bincount(tables["sales"]["item"].to_numpy())
     units, item = (tables["sales"][c].to_numpy() for c in ("units", "item"))
     asked = [{"group_by": ["units"], "where": f"items.item = {i}"} for i in (3, 4, 5)]
-    visited = [spy.of(wide, **each)[0] for each in asked]
+    visited = [spy.of(wide, **question)[0] for question in asked]
     assert visited == [[6000], [sold[4]], [sold[5]]]
     both = {"group_by": ["label"], "where": "items.item = 6 and units > 20"}
     assert spy.of(wide, **both)[0] == [np.count_nonzero((item == 6) & (units > 20))]
@@ -102,7 +102,7 @@ def test_a_selective_filter_goes_through_an_index_when_asked_again(spy: Spy) -> 
 
 def test_only_rows_that_pass_are_visited(spy: Spy) -> None:
     tables = database()
-    wide = graph(tables, LocalEngine(large=LARGE)).calibrate(memory_limit=0)
+    wide = graph(tables, LocalEngine(large=LARGE_ROWS)).calibrate(memory_limit=0)
     units = tables["sales"]["units"].to_numpy()
     for where, count in (("units = 7", np.count_nonzero(units == 7)), ("units > 99", 0)):
         asked = {"group_by": ["city", "label"], "where": where}
@@ -110,11 +110,11 @@ def test_only_rows_that_pass_are_visited(spy: Spy) -> None:
         right(wide, asked, {"where": where, "measures": {"m": "min(label)", "s": "sum(price)"}})
 
 
-def test_messages_that_have_several_rows_a_key_are_left_for_later(spy: Spy) -> None:
-    """An item has two offers: pressed in as their number, or as the one that is asked for."""
-    wide = graph(database(), LocalEngine(large=LARGE)).calibrate(memory_limit=0)
-    pressed = (("sales.label",), 5)
-    assert spy.of(wide, group_by=["label"])[1] == [pressed]
+def test_messages_that_have_several_rows_a_key_are_joined_with_the_sums(spy: Spy) -> None:
+    """An item has two offers: probed in as their number, or as the one that is asked for."""
+    wide = graph(database(), LocalEngine(large=LARGE_ROWS)).calibrate(memory_limit=0)
+    probed = (("sales.label",), 5)
+    assert spy.of(wide, group_by=["label"])[1] == [probed]
     left = (("sales.item", "sales.label"), 4)
     assert spy.of(wide, group_by=["label", "offer"])[1] == [left]
     both = (("offers.offer", "sales.label"), 5)
@@ -162,7 +162,7 @@ def test_groups_that_have_no_room_are_numbered(monkeypatch: pytest.MonkeyPatch) 
 
     group = groups.group
     monkeypatch.setattr(groups, "group", spied)
-    wide = graph(without(database(nulls=True), "offers"), LocalEngine(large=LARGE)).calibrate()
+    wide = graph(without(database(nulls=True), "offers"), LocalEngine(large=LARGE_ROWS)).calibrate()
     numbered.clear()
     for names, expected in ((["label"], []), (["label", "sales.item", "units"], [6000])):
         wide.query(group_by=names)
@@ -201,7 +201,9 @@ QUESTIONS: list[Question] = [
 
 
 OWN = {name: MEASURES[name] for name in ("n", "known", "s", "l", "t", "f", "x", "y", "v", "z", "o")}
-ASKED = [{**each, "measures": OWN if "relations" in each else MEASURES} for each in QUESTIONS]
+ASKED = [
+    {**question, "measures": OWN if "relations" in question else MEASURES} for question in QUESTIONS
+]
 
 
 @pytest.mark.parametrize("nulls", [False, True])
@@ -212,13 +214,13 @@ def test_all_kinds_of_measures_and_groups(nulls: bool) -> None:
 def test_two_threads_find_the_same(spy: Spy) -> None:
     """In a table that is large enough for two to be used, by all that numbers, reads and sums."""
     tables = database(2 * parallel.GRAIN + 1, nulls=True)
-    found = []
+    answers = []
     for threads in (1, 2):
         wide = graph(tables, LocalEngine(threads)).calibrate(MEASURES, memory_limit=0)
         assert set(spy.threads) == {threads}
-        found.append([wide.query(**asked).arrow() for asked in ASKED])
+        answers.append([wide.query(**asked).arrow() for asked in ASKED])
         spy.threads.clear()
-    for asked, alone, shared in zip(ASKED, *found, strict=True):
+    for asked, alone, shared in zip(ASKED, *answers, strict=True):
         assert not compare(shared, alone, len(asked.get("group_by", ())), 1e-7), asked
     right(
         wide, *({**asked, "measures": {"n": "count(*)", "m": "sum(paid)"}} for asked in ASKED[:5])
@@ -259,5 +261,5 @@ def test_what_is_left_of_several_outputs_is_reduced_apart() -> None:
     wide.add_relation("r4", {"c": [0], "f": [1.5]})
     for name, key in (("r1", "a"), ("r2", "a"), ("r3", "b"), ("r4", "c")):
         wide.add_join("r0", name, on=key)
-    found = wide.calibrate({"s": "sum(r4.f)"}, group_by=["r1.d"]).query(group_by=["r1.d"]).rows()
-    assert sorted(found, key=str) == [{"r1.d": "x", "s": 3.0}, {"r1.d": "y", "s": 3.0}]
+    rows = wide.calibrate({"s": "sum(r4.f)"}, group_by=["r1.d"]).query(group_by=["r1.d"]).rows()
+    assert sorted(rows, key=str) == [{"r1.d": "x", "s": 3.0}, {"r1.d": "y", "s": 3.0}]
