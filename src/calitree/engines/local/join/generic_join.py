@@ -101,9 +101,9 @@ class ConnectedJoin:
         dense = [is_dense(top, len(x.values)) for top, x in zip(tops, self.levels, strict=True)]
         self.index_sizes = np.where(dense, tops + 1, 0)
         """How large an index of each slot is; 0 if it would be too large."""
-        self.slot_records, self.leaf_records = self._records(depths[-1])
+        self.slot_records, self.leaf_records = self._records()
 
-    def _records(self, last: int) -> tuple[Records, Records]:
+    def _records(self) -> tuple[Records, Records]:
         """What the compiled loops know of all slots and relations, but for buffers."""
         slots = np.zeros(len(self.slots), trie_join.SLOT)
         leaves = np.zeros(len(self.tries), trie_join.LEAF)
@@ -112,6 +112,7 @@ class ConnectedJoin:
         slots["unique"] = [self.tries[slot.relation].unique for slot in self.slots]
         slots["next"] = slots["indexed"] = slots["searched"] = -1
         leaves["rows"] = [trie.address for trie in self.tries]
+        leaves["is_last"][slots["relation"][self.bounds[-2] :]] = 1
         before: dict[int, int] = {}
         for s, (r, level, depth) in enumerate(self.slots):
             if level:
@@ -119,7 +120,6 @@ class ConnectedJoin:
                 slots["varies"][s] = self.slots[before[r]].depth == depth - 1
             else:
                 slots["high"][s] = len(self.levels[s].values)
-            leaves["is_last"][r] = depth == last
             before[r] = s
         return slots, leaves
 

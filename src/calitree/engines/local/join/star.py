@@ -59,7 +59,9 @@ class Star:
         self.count = min(self.length, 1)
         self.codes: list[Codes] = []
         if output.keep:
-            self.groups, self.codes = self._group()
+            codes = [self._codes(a) for a in output.keep]  # which may be new to the dictionaries
+            sizes = [book.dictionary(a).size for a in output.keep]
+            self.groups, self.codes = group(codes, sizes, self.length)
             self.count = len(self.codes[0])
 
     @cached_property
@@ -75,13 +77,13 @@ class Star:
 
     def _join(self) -> None:
         """Join each row of the middle with those of the other legs that have its ids."""
-        several: list[tuple[int, Space]] = []
+        centre, several = self.legs[self.middle], []
         places_of: dict[int, Array] = {}
         for at, leg in self.legs.items():
             if at == self.middle:
                 continue
-            space = self.book.space(shared({self.middle: self.legs[self.middle], at: leg}, at))
-            ids = self._ids(self.middle, space)
+            space = self.book.space(shared({self.middle: centre, at: leg}, at))
+            ids = self._joined(centre.ids(space), self.middle)
             places = leg.places(space, [p for p in self.output.where if leg.holds(p)])
             if places is None:
                 several.append((at, space))
@@ -93,7 +95,8 @@ class Star:
             places_of = {at: places[everywhere] for at, places in places_of.items()}
         self.rows |= {at: places.astype(np.intp) - 1 for at, places in places_of.items()}
         for at, space in several:
-            ours, theirs = self._pairs(self._ids(self.middle, space), at, space)
+            ids = self._joined(centre.ids(space), self.middle)
+            ours, theirs = self._pairs(ids, at, space)
             self._keep(ours)
             self.rows[at] = theirs
 
@@ -110,10 +113,10 @@ class Star:
         theirs = theirs if mask is None else np.where(mask, theirs, np.int32(0))
         return _equijoin(ids, theirs, space.size)
 
-    def _ids(self, at: int, space: Space) -> Codes:
-        """The ids of a leg in the joined rows."""
-        ids, rows = self.legs[at].ids(space), self.rows[at]
-        return ids if rows is None else ids[rows]
+    def _joined(self, column: Codes, at: int) -> Codes:
+        """A column of a leg in the joined rows."""
+        rows = self.rows[at]
+        return column if rows is None else column[rows]
 
     def _keep(self, chosen: Array) -> None:
         """Keep these joined rows."""
@@ -122,13 +125,7 @@ class Star:
 
     def _codes(self, attribute: str) -> Codes:
         at = next(i for i, leg in self.legs.items() if attribute in leg.names)
-        codes, rows = self.legs[at].codes(attribute), self.rows[at]
-        return codes if rows is None else codes[rows]
-
-    def _group(self) -> tuple[Array, list[Codes]]:
-        codes = [self._codes(a) for a in self.output.keep]  # which may be new to the dictionaries
-        sizes = [self.book.dictionary(a).size for a in self.output.keep]
-        return group(codes, sizes, self.length)
+        return self._joined(self.legs[at].codes(attribute), at)
 
     # -- annotations -----------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from calitree.engines.local.vm.compiled import compiled
+from calitree.engines.local.vm.compiled import compiled, inlined
 
 Records = np.ndarray[Any, Any]
 
@@ -79,18 +79,6 @@ class JoinState(NamedTuple):
     """Address of a selection vector: positions of the candidates that matched."""
 
 
-class Candidates(NamedTuple):
-    """Entries of one slot whose values are looked up in another slot."""
-
-    values: int
-    """Address of the values of the slot."""
-    first: int
-    """Candidates are the `size` entries from here on; if it is negative, those in `entries`."""
-    entries: int
-    """Address of entries."""
-    size: int
-
-
 def _load(typing: Any, address: Any, index: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
         return builder.load(_pointer(context, builder, given))
@@ -119,13 +107,14 @@ store: Any = intrinsic(_store)
 
 
 @compiled
-def _probe(candidates: Candidates, slot: Any, selection: int) -> int:
+def _probe(driver: Any, first: int, n: int, slot: Any, selection: int) -> int:
     """Select the candidates whose value the slot's index has in its range.
 
-    Which of them match cannot be foreseen, so there is no branch: each one is written, and the next
-    one over it unless it matches.
+    Candidates are the n entries of the driver from `first` on, or if that is negative those in its
+    `matches`. Which of them match cannot be foreseen, so there is no branch: each one is written,
+    and the next one over it unless it matches.
     """
-    values, first, entries, n = candidates
+    values, entries = driver.values, driver.matches
     index, matches = slot.index, slot.matches
     bottom, width = np.int32(slot.low), np.uint32(slot.high - slot.low)
     count = 0
@@ -139,9 +128,9 @@ def _probe(candidates: Candidates, slot: Any, selection: int) -> int:
 
 
 @compiled
-def _search(candidates: Candidates, slot: Any, selection: int) -> int:
+def _search(driver: Any, first: int, n: int, slot: Any, selection: int) -> int:
     """The same without an index: gallop to each value from where the one before it is."""
-    values, first, entries, n = candidates
+    values, entries = driver.values, driver.matches
     others, matches, low, high = slot.values, slot.matches, slot.low, slot.high
     count = 0
     for i in range(n):
@@ -165,7 +154,7 @@ def _search(candidates: Candidates, slot: Any, selection: int) -> int:
     return count
 
 
-@compiled
+@inlined
 def _driver(slots: Records, begin: int, end: int) -> int:
     """The slot whose values are looked up in the others.
 
@@ -186,7 +175,7 @@ def _driver(slots: Records, begin: int, end: int) -> int:
     return driver
 
 
-@compiled
+@inlined
 def _index(slot: Any, searches: int) -> bool:
     """Index the slot's range if that is worth it, now that so many values are to be looked up.
 
@@ -213,18 +202,17 @@ def intersect(slots: Records, begin: int, end: int, selection: int) -> int:
     """
     driving = _driver(slots, begin, end)
     driver = slots[driving]
-    first, entries = driver.low, driver.matches
+    first = driver.low
     n: int = driver.high - first
     for s in range(begin, end):
         if s == driving:
             continue
         slot = slots[s]
-        candidates = Candidates(driver.values, first, entries, n)
-        selected = entries if first >= 0 else selection
+        selected = driver.matches if first >= 0 else selection
         if slot.indexed == slot.low or _index(slot, n):
-            n = _probe(candidates, slot, selected)
+            n = _probe(driver, first, n, slot, selected)
         else:
-            n = _search(candidates, slot, selected)
+            n = _search(driver, first, n, slot, selected)
         if first < 0:  # the matches of slots before this one lose what was not selected
             for other in range(begin, end):
                 if other < s or other == driving:
@@ -263,7 +251,7 @@ def next_rows(join: JoinState, depth: int, room: int) -> tuple[int, int, int]:
     return depth, rows, 0
 
 
-@compiled
+@inlined
 def _bind(slots: Records, leaves: Records, begin: int, end: int, match: int) -> None:
     """Bind the variable of these slots to one of its matches.
 

@@ -8,6 +8,7 @@ components, are computed by the program; a product in any other semiring is made
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
@@ -111,14 +112,13 @@ class _Writer:
     @cached_property
     def joined(self) -> Register:
         """1 in the rows that join with every message, else 0; written if something uses it."""
-        result: Register | None = None
-        for axis in self.axes.axes:
-            present = self.messages.present(axis)
-            if present is not None:
-                index = self.program.index(axis.ids)
-                here = self.program.gather(present.astype(np.int64), index, 1)
-                result = here if result is None else self.program.multiply(result, here)
-        return self.program.constant(1) if result is None else result
+        program = self.program
+        registers = [
+            program.gather(present.astype(np.int64), program.index(axis.ids), 1)
+            for axis in self.axes.axes
+            if (present := self.messages.present(axis)) is not None
+        ]
+        return reduce(program.multiply, registers) if registers else program.constant(1)
 
     def _is_count(self, column: SumColumn) -> bool:
         """Whether a product is zero only where a message has no row."""
@@ -194,10 +194,7 @@ class _Writer:
             factors.append([value.take(ids) for value in values])
         if not factors:
             return [constant(one, rows) for one in semiring.one]
-        result, *others = factors
-        for other in others:
-            result = times(semiring, result, other, rows)
-        return result
+        return reduce(lambda left, right: times(semiring, left, right, rows), factors)
 
     def _plus(self, plus: str, part: Part) -> Result:
         """⊕ of one component over the rows that join with every message."""

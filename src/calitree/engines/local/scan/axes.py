@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -156,13 +157,11 @@ class ProbedMessages:
     def _product(self, factors: list[ProbedFactor]) -> Value:
         key = tuple((factor, self.masks[factor[0]]) for factor in factors)
         if key not in self.axes.products:
-            result: Value | None = None
-            for at, factor in factors:
-                if factor is None:
-                    value = Value((self.places(at) != 0).astype(np.int64), bound=1)
-                else:
-                    (value,) = self.factor(at, factor, SUM_PRODUCT)
-                result = value if result is None else v.multiply(result, value)
-            assert result is not None
-            self.axes.products[key] = result
+            values = (
+                Value((self.places(at) != 0).astype(np.int64), bound=1)
+                if factor is None
+                else self.factor(at, factor, SUM_PRODUCT)[0]
+                for at, factor in factors
+            )
+            self.axes.products[key] = reduce(v.multiply, values)
         return self.axes.products[key]

@@ -9,7 +9,7 @@ import numpy as np
 
 from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.scan.aggregation import Aggregation
-from calitree.engines.local.scan.axes import Axes, Axis, Predicates, ProbedMessages
+from calitree.engines.local.scan.axes import Axes, Predicates, ProbedMessages
 from calitree.engines.local.tables.legs import Leg
 from calitree.engines.local.vm.program import Program
 from calitree.sql.parser import Expression
@@ -62,13 +62,15 @@ class Scan:
         """The rows of the few ids that the messages on one axis have, by an index of rows.
 
         It is built when it would have been of use before: for a single question it is not worth it.
+        Messages that have few ids without predicates have been used for a semi-join already.
         """
         if len(self._aggregations) != 1:
             return None
         messages = self._aggregations[0].messages
         table, names = self.leg.table, self.leg.names
         for axis in self.axes.axes:
-            present = messages.present(axis) if self._is_filtered(axis, messages) else None
+            filters = (m for at, m in messages.masks.items() if self.axes.axis_of(at) is axis)
+            present = messages.present(axis) if any(filters) else None
             if present is None or np.count_nonzero(present) * INDEX_RATIO > len(present):
                 continue
             if not table.is_wanted(axis.space, names):
@@ -77,10 +79,3 @@ class Scan:
             if index.count(ids) * INDEX_RATIO <= table.rows:
                 return index.rows(ids)
         return None
-
-    def _is_filtered(self, axis: Axis, messages: ProbedMessages) -> bool:
-        """Whether there are predicates on a message of this axis, so that few of its rows may pass.
-
-        If it has few rows anyway, a semi-join has selected by them before.
-        """
-        return any(masks and self.axes.axis_of(at) is axis for at, masks in messages.masks.items())

@@ -15,6 +15,7 @@ import numba
 from numba.core import event
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+ENGINE = __name__.rsplit(".", 2)[0]
 
 
 def compiled(function: Function) -> Function:
@@ -23,13 +24,25 @@ def compiled(function: Function) -> Function:
     return cast(Function, make(function))
 
 
+def helper(function: Function) -> Function:
+    """A function that compiled loops of the same file call. It is kept on disk with each of them."""
+    make = numba.njit(nogil=True, error_model="numpy", boundscheck=False)
+    return cast(Function, make(function))
+
+
+def inlined(function: Function) -> Function:
+    """A helper that is put in place of its calls before these are compiled."""
+    make = numba.njit(inline="always", error_model="numpy", boundscheck=False)
+    return cast(Function, make(function))
+
+
 class _Notice(event.Listener):
-    """Says why the first question of all takes seconds."""
+    """Says why the first question on a machine takes seconds."""
 
     given = False
 
     def on_start(self, event: Any) -> None:
-        ours = event.data["dispatcher"].py_func.__module__.startswith(__name__.rpartition(".")[0])
+        ours = event.data["dispatcher"].py_func.__module__.startswith(ENGINE)
         if ours and not self.given:
             self.given = True
             print("calitree: compiling for this machine, once (some seconds)", file=sys.stderr)
