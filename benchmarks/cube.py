@@ -28,9 +28,11 @@ from calitree import JoinGraph, WideTable
 from calitree.apps.cube.cube import Cube
 from calitree.calibration.branch import Branch
 from calitree.calibration.compiler import Compiled, compile_plan
-from calitree.calibration.executor import Run
-from calitree.calibration.planning.plan import Absorb, Plan, Send, Step
-from calitree.jointree.hypertree import Bag, Hypertree
+from calitree.calibration.executor import run_plan
+from calitree.calibration.planning.plan import Absorb, Plan, Planned, Send, Step
+from calitree.calibration.planning.staleness import Available
+from calitree.jointree.bag import Bag
+from calitree.jointree.hypertree import Hypertree
 from calitree.query.binder import Question
 
 FANOUT = 10
@@ -205,7 +207,7 @@ class OneRoot:
         if group_by not in self._prepared:
             self._prepared[group_by] = self._prepare(group_by)
         prepared = self._prepared[group_by]
-        table = Run(self.wide.engine).through(prepared)
+        table, _, _ = run_plan(self.wide.engine, prepared)
         return _Arrow(prepared.projection.answer(self.wide.engine.arrow(table)))
 
     def _prepare(self, group_by: Columns) -> Compiled:
@@ -217,7 +219,8 @@ class OneRoot:
         )
         absorb = Absorb(root, query.keep, (), query.aggregates)
         plan = Plan(root, steps, (), absorb, placement.placed(root, now.pivot))
-        return compile_plan(self.wide.engine, now.schema, question, plan, placement, {})
+        planned = Planned(question, plan, placement, Available({}, {}, {}))
+        return compile_plan(now.schema, planned, {})
 
 
 class _Arrow:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from inspect import getattr_static
 from typing import Any
 
 import pytest
@@ -36,10 +37,10 @@ def test_it_can_be_written_again(wide: ct.WideTable) -> None:
     for answer in (1, 2):
 
         @ct.application
-        def told(wide: ct.WideTable, answer: int = answer) -> int:
+        def first(wide: ct.WideTable, answer: int = answer) -> int:
             return answer
 
-        assert wide.told() == answer  # type: ignore[attr-defined]
+        assert wide.first() == answer  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("name", ["query", "schema", "verify"])
@@ -49,9 +50,9 @@ def test_it_does_not_replace_what_is_there(wide: ct.WideTable, name: str) -> Non
     function.__name__ = function.__qualname__ = name
     with pytest.raises(ct.CalitreeError, match=f"A wide table has {name} already"):
         ct.application(function)
-    assert vars(ct.WideTable)[name] is not function
+    assert getattr_static(ct.WideTable, name) is not function
 
 
 def test_those_of_calitree_are_imported_when_one_is_wanted(wide: ct.WideTable) -> None:
     assert wide.cube and wide.why
-    assert not [name for name, each in vars(ct.WideTable).items() if isinstance(each, Deferred)]
+    assert not [name for name, value in vars(ct.WideTable).items() if isinstance(value, Deferred)]

@@ -53,10 +53,10 @@ def imported(nodes: Iterator[ast.AST] | list[ast.stmt]) -> Iterator[str]:
     """The modules that some statements import, by their full names."""
     for node in nodes:
         if isinstance(node, ast.Import):
-            yield from (each.name for each in node.names)
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield str(node.module)
-            yield from (f"{node.module}.{each.name}" for each in node.names)
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 @cache
@@ -66,19 +66,19 @@ def brought_along(module: str) -> frozenset[str]:
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     if not path.exists():
         return frozenset()
-    found = set(imported(ast.parse(path.read_text()).body))
-    return frozenset(found | {module.rpartition(".")[0]}) - {module, "", "calitree"}
+    modules = set(imported(ast.parse(path.read_text()).body))
+    return frozenset(modules | {module.rpartition(".")[0]}) - {module, "", "calitree"}
 
 
 def is_heavy(module: str) -> bool:
     """Whether to import a module of ours is to import a large library."""
     seen, left = {module}, [module]
     while left:
-        for each in brought_along(left.pop()) - seen:
-            if each.split(".")[0] in HEAVY:
+        for other in brought_along(left.pop()) - seen:
+            if other.split(".")[0] in HEAVY:
                 return True
-            seen.add(each)
-            left += [each] if each.startswith("calitree.") else []
+            seen.add(other)
+            left += [other] if other.startswith("calitree.") else []
     return False
 
 
@@ -97,7 +97,7 @@ def test_imports_inside_functions_are_of_large_libraries(path: Path) -> None:
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             for node in ast.walk(function):
                 if isinstance(node, ast.ImportFrom) and str(node.module).startswith("calitree"):
-                    names = [f"{node.module}.{each.name}" for each in node.names]
+                    names = [f"{node.module}.{alias.name}" for alias in node.names]
                     assert any(map(is_heavy, [str(node.module), *names])), ast.unparse(node)
 
 
@@ -106,7 +106,7 @@ def test_no_room_is_too_full() -> None:
     assert {str(path): count for path, count in lines.items() if count > LONGEST} == {}
     assert statistics.median(lines.values()) <= MEDIAN
     folders = [path.parent for path in SOURCES]
-    assert {str(each) for each in folders if folders.count(each) > IN_A_FOLDER} == set()
+    assert {str(folder) for folder in folders if folders.count(folder) > IN_A_FOLDER} == set()
 
 
 # -- the walks ------------------------------------------------------------------------------------
@@ -114,11 +114,11 @@ def test_no_room_is_too_full() -> None:
 STATION = re.compile(r"^\d+\. `([\w/]+\.py)` `([\w.]+)`", re.M)
 
 
-def told(walk: str) -> list[Call]:
-    """The stations of a walk as the page tells them."""
+def stations_of(title: str) -> list[Call]:
+    """The stations below a title of the page."""
     page = (ROOT / "docs" / "architecture.md").read_text()
-    section = page.split(f"\n### {walk}\n")[1].split("\n##")[0]
-    return [Call(*found) for found in STATION.findall(section)]
+    section = page.split(f"\n### {title}\n")[1].split("\n##")[0]
+    return [Call(*station) for station in STATION.findall(section)]
 
 
 TITLES = {
@@ -131,17 +131,17 @@ TITLES = {
 
 
 @pytest.mark.parametrize(
-    "walk",
-    [pytest.param(each, marks=pytest.mark.spark if each == "spark" else ()) for each in WALKS],
+    "name",
+    [pytest.param(name, marks=pytest.mark.spark if name == "spark" else ()) for name in WALKS],
 )
-def test_walks(walk: str, request: pytest.FixtureRequest) -> None:
+def test_walks(name: str, request: pytest.FixtureRequest) -> None:
     """Every station is called, and in this order."""
-    if walk == "spark":
+    if name == "spark":
         request.getfixturevalue("spark")
-    calls = list(WALKS[walk]().calls)
-    stations = told(TITLES[walk])
+    calls = list(WALKS[name]().calls)
+    stations = stations_of(TITLES[name])
     assert len(stations) >= 5
-    missing = [each for each in stations if each not in calls]
+    missing = [station for station in stations if station not in calls]
     assert not missing
-    places = [calls.index(each) for each in stations]
+    places = [calls.index(station) for station in stations]
     assert places == sorted(places)

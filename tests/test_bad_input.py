@@ -1045,7 +1045,7 @@ def test_every_case_has_a_name_of_its_own() -> None:
     assert sorted(set(names)) == sorted(names)
 
 
-def found_while_computing(engine: Any) -> None:
+def refused_while_computing(engine: Any) -> None:
     """What only the data can tell is an error of ours on every engine, and names the value."""
     wide = joined(engine).calibrate()
     questions: list[dict[str, Any]] = [
@@ -1058,10 +1058,10 @@ def found_while_computing(engine: Any) -> None:
 
 
 @pytest.mark.parametrize("engine", ["reference", "local"])
-def test_found_while_computing(engine: str) -> None:
-    found_while_computing(engine)
+def test_refused_while_computing(engine: str) -> None:
+    refused_while_computing(engine)
 
 
 @pytest.mark.spark
-def test_found_while_computing_on_spark(spark: Any) -> None:
-    found_while_computing(spark)
+def test_refused_while_computing_on_spark(spark: Any) -> None:
+    refused_while_computing(spark)

@@ -32,7 +32,7 @@ def test_examples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_there_are_examples() -> None:
     finder = doctest.DocTestFinder()
-    found = [
+    examples = [
         t for name in MODULES for t in finder.find(importlib.import_module(name)) if t.examples
     ]
-    assert len(found) >= 5
+    assert len(examples) >= 5

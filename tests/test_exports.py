@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import importlib
 import inspect
 import pkgutil
@@ -18,20 +19,20 @@ INSIDE = {"Branch", "Engine", "Kind", "Query", "Saves", "Schema", "Snapshot", "T
 
 
 def modules() -> Iterator[str]:
-    for each in pkgutil.walk_packages(ct.__path__, "calitree."):
-        if not each.name.startswith(("calitree.cli", "calitree.engines")):
-            yield each.name
+    for module in pkgutil.walk_packages(ct.__path__, "calitree."):
+        if not module.name.startswith(("calitree.cli", "calitree.engines")):
+            yield module.name
 
 
 @pytest.fixture(scope="module")
 def classes() -> dict[str, type]:
     """All classes of calitree but those of engines and commands, by name."""
-    found = {}
-    for name in modules():
-        for each, value in vars(importlib.import_module(name)).items():
+    classes = {}
+    for module in modules():
+        for name, value in vars(importlib.import_module(module)).items():
             if inspect.isclass(value) and value.__module__.startswith("calitree."):
-                found[each] = value
-    return found
+                classes[name] = value
+    return classes
 
 
 def test_all_that_is_listed_is_there() -> None:
@@ -40,7 +41,7 @@ def test_all_that_is_listed_is_there() -> None:
 
 
 def test_every_error_is_exported(classes: dict[str, type]) -> None:
-    errors = [each for each in classes.values() if issubclass(each, ct.CalitreeError)]
+    errors = [cls for cls in classes.values() if issubclass(cls, ct.CalitreeError)]
     assert len(errors) >= 11
     for error in errors:
         assert getattr(ct, error.__name__) is error
@@ -54,7 +55,8 @@ def returned(owner: type) -> Iterator[tuple[str, str]]:
         function = getattr(function, "func", function)
         annotation = getattr(function, "__annotations__", {}).get("return", "")
         if not name.startswith("_"):
-            yield from ((name, each) for each in re.findall(r"(?<![\w.])[A-Z]\w+", str(annotation)))
+            classes = re.findall(r"(?<![\w.])[A-Z]\w+", str(annotation))
+            yield from ((name, cls) for cls in classes)
 
 
 def test_every_class_that_is_returned_is_exported(classes: dict[str, type]) -> None:
@@ -67,3 +69,9 @@ def test_every_class_that_is_returned_is_exported(classes: dict[str, type]) -> N
         if name in classes and name not in public
     }
     assert missing == set()
+
+
+def test_the_example_of_the_package() -> None:
+    result = doctest.testmod(ct)
+    assert result.attempted >= 5
+    assert not result.failed

@@ -45,7 +45,7 @@ def test_imports_no_engine(modules: set[str], module: str) -> None:
 
 
 def test_every_engine_stays_unimported(modules: set[str]) -> None:
-    assert not [each for each in modules if each.startswith(ENGINES)]
+    assert not [module for module in modules if module.startswith(ENGINES)]
 
 
 def test_is_quick() -> None:

@@ -113,11 +113,11 @@ def test_a_star_is_calibrated_in_one_contraction_of_the_fact() -> None:
     )
 
 
-def test_progress_is_told_bag_by_bag() -> None:
-    told: list[tuple[int, int, str]] = []
-    nations().calibrate(progress=lambda done, total, what: told.append((done, total, what)))
-    assert told[0][:2] == (0, 8) and told[-1] == (8, 8, "")
-    assert any("orders→" in what for _, _, what in told)
+def test_progress_is_reported_bag_by_bag() -> None:
+    calls: list[tuple[int, int, str]] = []
+    nations().calibrate(progress=lambda done, total, what: calls.append((done, total, what)))
+    assert calls[0][:2] == (0, 8) and calls[-1] == (8, 8, "")
+    assert any("orders→" in what for _, _, what in calls)
 
 
 @pytest.mark.parametrize("engine", ["reference", "local"])
@@ -174,7 +174,7 @@ def test_a_predicate_waits_for_what_a_relation_left_out_would_supply(engine: str
         graph.add_relation(name, {label: list(values) for label, values in columns.items()})
     graph.add_join("R", "X", on=["A", "K"])
     graph.add_join("R", "Y", on=["D", "K"])
-    found = graph.calibrate().query(where="X.A < Y.D", relations=["X", "Y"], group_by=["x", "y"])
+    result = graph.calibrate().query(where="X.A < Y.D", relations=["X", "Y"], group_by=["x", "y"])
     xs, ys = (list(zip(*tables[name].values(), strict=True)) for name in "XY")
     expected = Counter((x, y) for a, k, x in xs for d, other, y in ys if k == other and a < d)
-    assert {(row["x"], row["y"]): row["n"] for row in found} == expected
+    assert {(row["x"], row["y"]): row["n"] for row in result} == expected

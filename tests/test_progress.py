@@ -21,15 +21,15 @@ class Screen(io.StringIO):
 
 def graph() -> ct.JoinGraph:
     """In the middle of a chain of bags is one that sends twice."""
-    made = ct.JoinGraph("reference")
-    made.add_relation("sales", {"store": [1, 2, 2] * 500, "item": [1] * 1500})
-    made.add_relation("stores", {"store": [1, 2], "town": [1, 1]})
-    made.add_relation("towns", {"town": [1]})
-    made.add_relation("items", {"item": [1]})
-    made.add_join("sales", "stores", on="store")
-    made.add_join("stores", "towns", on="town")
-    made.add_join("sales", "items", on="item")
-    return made
+    chain = ct.JoinGraph("reference")
+    chain.add_relation("sales", {"store": [1, 2, 2] * 500, "item": [1] * 1500})
+    chain.add_relation("stores", {"store": [1, 2], "town": [1, 1]})
+    chain.add_relation("towns", {"town": [1]})
+    chain.add_relation("items", {"item": [1]})
+    chain.add_join("sales", "stores", on="store")
+    chain.add_join("stores", "towns", on="town")
+    chain.add_join("sales", "items", on="item")
+    return chain
 
 
 def shown(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, progress: bool | None) -> str:
@@ -41,16 +41,16 @@ def shown(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, progress: bool |
     return stream.getvalue()
 
 
-def test_a_function_is_told_of_every_step_and_of_the_end() -> None:
-    told: list[tuple[int, int, str]] = []
-    plan = graph().calibrate(progress=lambda *each: told.append(each)).calibration
+def test_a_function_is_called_at_every_step_and_at_the_end() -> None:
+    calls: list[tuple[int, int, str]] = []
+    plan = graph().calibrate(progress=lambda *call: calls.append(call)).calibration
     assert plan is not None
-    assert [what for *_, what in told] == [
+    assert [what for *_, what in calls] == [
         *(", ".join(str(send.key) for send in step.sends) for step in plan.steps),
         "",
     ]
-    assert [done for done, *_ in told] == [0, 1, 2, 3, 5, 6]
-    assert {total for _, total, _ in told} == {6}
+    assert [done for done, *_ in calls] == [0, 1, 2, 3, 5, 6]
+    assert {total for _, total, _ in calls} == {6}
 
 
 def test_an_error_of_that_function_is_the_callers_own() -> None:

@@ -1,13 +1,31 @@
-"""calitree: interactive analytics over the join of many normalised tables, never building that join.
+"""Aggregates over the join of many tables, by calibrated junction hypertrees, without building the join.
 
-import calitree as ct
+A `JoinGraph` is declared by its relations and joins. Calibrating it passes messages over a tree of the
+relations and gives a `WideTable`, which answers group-bys, filters and new measures from these
+messages, and stays correct under updates.
 
-g = ct.JoinGraph()
-g.add_relation("sales", "sales.parquet")
-g.add_relation("stores", stores_frame)
-g.add_join("sales", "stores", on="store_nbr")
-wide = g.calibrate(measures={"revenue": "sum(sales.price)"})
-wide.query(group_by=["stores.city"], where="sales.day >= '2024-01-01'").pandas()
+>>> import calitree as ct
+>>> graph = ct.JoinGraph(engine="reference")
+>>> graph.add_relation("sales", {"store": [1, 1, 2], "price": [10, 20, 5]})
+>>> graph.add_relation("stores", {"id": [1, 2], "city": ["Quito", "Cuenca"]})
+>>> graph.add_join("sales", "stores", on={"store": "id"})
+>>> wide = graph.calibrate(measures={"revenue": "sum(sales.price)"})
+>>> wide.query(group_by=["city"], where="price >= 10").rows()
+[{'city': 'Quito', 'revenue': 30}]
+
+Instead of dictionaries, relations are Arrow tables, pandas, Polars or Spark frames, or names of files.
+
+What is exported:
+
+* `JoinGraph`, `WideTable`, `open`: a graph declared, a tree calibrated, a saved tree opened;
+* `Result`, `Difference`, `Groups`, `Selected`, `Plan`, `MessageKey`: what comes back;
+* `aggregate`, `CustomMeasure`, `Semiring`, `semiring`: measures beyond SQL's aggregates;
+* `Question`, `Bag`, `Hypertree`, `Joinable`: questions, trees and relations to add as values;
+* `saved`, `Status`, `RelationStatus`, `Stream`: saved trees, and rows that keep coming;
+* `Cube`, `Estimate`, `Explanation`, `Search`, `Score`, `Scored`, `Verification`, `Check`: results of the
+  applications, which are methods of `WideTable`; `application` adds another;
+* `spark_session`: a local Spark session; `calitree.ml` has estimators;
+* `CalitreeError` and the errors derived from it.
 """
 
 from __future__ import annotations
@@ -38,7 +56,8 @@ from calitree.errors import (
 from calitree.join_graph import JoinGraph
 from calitree.join_graph import open_tree as open
 from calitree.jointree.augment import Joinable
-from calitree.jointree.hypertree import Bag, Hypertree
+from calitree.jointree.bag import Bag
+from calitree.jointree.hypertree import Hypertree
 from calitree.query.binder import Question
 from calitree.query.custom import CustomMeasure, aggregate
 from calitree.results.diff import Difference
@@ -56,7 +75,7 @@ if TYPE_CHECKING:
     from calitree.apps.verify import Check, Verification
     from calitree.results.rollup import Groups
 
-_LATER = {
+_LAZY = {
     "Check": "calitree.apps.verify",
     "Cube": "calitree.apps.cube",
     "Estimate": "calitree.apps.cube",
@@ -67,7 +86,7 @@ _LATER = {
     "Search": "calitree.apps.search",
     "Verification": "calitree.apps.verify",
 }
-"""Where the others are found, once one of them is wanted."""
+"""The modules of names that are imported when first used."""
 
 defer(
     "calitree.apps",
@@ -122,6 +141,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_LATER[name]), name)
+    return getattr(import_module(_LAZY[name]), name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from importlib import import_module
+from inspect import getattr_static
 from typing import Any, TypeVar
 
 from calitree.errors import CalitreeError
@@ -43,7 +44,7 @@ def application(function: Application) -> Application:
     {'revenue': 35}
     """
     name = function.__name__
-    known = vars(WideTable).get(name, Deferred)
+    known = getattr_static(WideTable, name, Deferred)
     again = _place(known) == _place(function)  # a cell of a notebook that is run once more, say
     if not (again or known is Deferred or isinstance(known, Deferred)):
         raise CalitreeError(f"A wide table has {name} already; call the application otherwise.")

@@ -1,4 +1,11 @@
-"""Memories of what was made before, safe to share between threads."""
+"""Memoisation that is safe between threads. There is one rule for each case.
+
+- A value derived from an immutable object is a `cached_property`. It takes no lock: two threads may both
+  compute it, and both results are right.
+- Values by key go into an `LRUCache`, which is bounded. It too computes without holding its lock.
+- `functools.cache` is for pure functions that are called with a handful of constants.
+- What must exist only once, such as a number given to one thing, is made under the lock of its owner.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +18,10 @@ V = TypeVar("V")
 
 
 class cached_property(Generic[V]):  # noqa: N801 - it is used as a decorator
-    """A property that is computed when it is first read, and by two threads at most twice: both are right.
+    """A property that is computed when it is first read, and kept in the instance's `__dict__`.
 
-    `functools.cached_property` has a lock, in Python 3.11 one for all objects of a class. Who waits for
-    it while holding another lock may wait for ever.
+    `functools.cached_property` has a lock, in Python 3.11 one for all objects of a class. Whoever waits
+    for it while holding another lock may wait for ever.
     """
 
     def __init__(self, compute: Callable[[Any], V]) -> None:
@@ -32,11 +39,13 @@ class cached_property(Generic[V]):  # noqa: N801 - it is used as a decorator
 
 
 class LRUCache(Generic[V]):
-    """At most `limit` values by key; the least recently used go first, one at a time.
+    """At most `limit` values by key; the least recently used is evicted first.
 
-    >>> memory = LRUCache[str](limit=2)
-    >>> memory.of("a", lambda: "made"), memory.of("a", lambda: "made again")
-    ('made', 'made')
+    None is no value: it is not distinguished from an unknown key.
+
+    >>> cache = LRUCache[str](limit=2)
+    >>> cache.of("a", lambda: "first"), cache.of("a", lambda: "second")
+    ('first', 'first')
     """
 
     def __init__(self, limit: int) -> None:
@@ -44,14 +53,14 @@ class LRUCache(Generic[V]):
         self._values: OrderedDict[object, V] = OrderedDict()
         self._lock = Lock()
 
-    def of(self, key: object, make: Callable[[], V]) -> V:
-        """The value of a key, made if it is not known; what has no key (None) is made every time.
+    def of(self, key: object, compute: Callable[[], V]) -> V:
+        """The value of a key, computed if it is unknown; with the key None it is computed every time.
 
-        Nobody waits while it is made. Two threads may make the same, and both are right.
+        The lock is not held meanwhile: two threads may compute the same value.
         """
         value = self.get(key)
         if value is None:
-            value = make()
+            value = compute()
             self.put(key, value)
         return value
 
@@ -64,7 +73,7 @@ class LRUCache(Generic[V]):
             return value
 
     def put(self, key: object, value: V) -> None:
-        """Remember this value, whatever there was."""
+        """Set the value of a key, unless the key is None."""
         if key is not None:
             with self._lock:
                 self._values[key] = value
@@ -73,6 +82,7 @@ class LRUCache(Generic[V]):
                     self._values.popitem(last=False)
 
     def clear(self) -> None:
+        """Forget all values."""
         with self._lock:
             self._values.clear()
 

@@ -1,4 +1,8 @@
-"""Every error calitree raises on purpose: it names the thing, the reason and the way out."""
+"""The errors that calitree raises: each names the thing, the reason and the way out.
+
+All are exported by `calitree`, and `CalitreeError` is the base of all. An error of Python itself, such as a
+`TypeError` for a missing argument, is not one of them.
+"""
 
 from __future__ import annotations
 
@@ -7,43 +11,113 @@ from difflib import get_close_matches
 
 
 class CalitreeError(Exception):
-    """The base of all errors below, so that one `except` catches them."""
+    """The base of all errors below, so that one `except` catches them.
+
+    >>> from calitree import CalitreeError
+    >>> try:
+    ...     wide.query(["town"])
+    ... except CalitreeError as error:
+    ...     print(error)
+    No relation has a column 'town'. There are: city, id, price, store.
+    """
 
 
 class SchemaError(CalitreeError):
-    """A relation, column or join that cannot be declared."""
+    """A relation, column or join that cannot be declared, or that a query names and is not there.
+
+    >>> graph.add_join("sales", "stores", on={"store": "city"})  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    calitree.errors.SchemaError: Cannot join sales.store (an integer) with stores.city (a string). Cast...
+    """
 
 
 class ExpressionError(CalitreeError):
-    """SQL text that does not parse, does not type, or is not a measure we can factorise."""
+    """SQL text that does not parse, does not type, or is a measure that cannot be factorised.
+
+    >>> wide.query(where="price + city > 1")
+    Traceback (most recent call last):
+        ...
+    calitree.errors.ExpressionError: In 'price + city > 1': + needs a number, but city is a string.
+    """
 
 
 class TreeError(CalitreeError):
-    """A join graph or a hypertree that breaks one of the properties of a junction hypertree."""
+    """A join graph without a tree, or bags that break a property of a junction hypertree.
+
+    >>> graph.hypertree({"one": ["sales"], "other": ["stores"]})
+    Traceback (most recent call last):
+        ...
+    calitree.errors.TreeError: The edges must connect the bags into a tree, but other cannot be reached.
+    """
 
 
 class QueryError(CalitreeError):
-    """A question that this tree cannot answer as asked."""
+    """A question that this tree cannot answer as asked.
+
+    >>> wide.query(["city"], relations=["sales"])
+    Traceback (most recent call last):
+        ...
+    calitree.errors.QueryError: city is not available: stores is left out of this query.
+    """
 
 
 class ModelError(CalitreeError):
-    """A model file that cannot be read, or that says what means nothing."""
+    """A model file of the command line that cannot be read, or an entry of it that means nothing.
+
+    >>> from calitree.cli.model import Model
+    >>> Model.read("absent.toml")
+    Traceback (most recent call last):
+        ...
+    calitree.errors.ModelError: Cannot read absent.toml: No such file or directory.
+    """
 
 
 class UpdateError(CalitreeError):
-    """Rows that cannot come to a relation or go from it, or a version that is not there."""
+    """Rows that cannot come to a relation or go from it, or a version that is not there.
+
+    >>> wide.update("sales", delete=[{"store": 9, "price": 9}])
+    Traceback (most recent call last):
+        ...
+    calitree.errors.UpdateError: sales: 1 of the 1 rows to delete is not there: store=9, price=9.
+    """
 
 
 class ConflictError(UpdateError):
-    """Somebody else has changed the same relations meanwhile."""
+    """The same relation was changed elsewhere meanwhile: on the tree, or in the saved directory.
+
+    >>> supposed = wide.what_if(delete={"sales": "price = 5"})
+    >>> version = wide.update("sales", delete="price = 10")
+    >>> supposed.commit()  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    calitree.errors.ConflictError: sales changed since this was supposed (at version 0; now it is 1). ...
+    """
 
 
 class EngineError(CalitreeError):
-    """An engine that is not there, or that could not run what it was given."""
+    """An engine that is not there, or that could not run what it was given.
+
+    >>> from calitree import JoinGraph
+    >>> JoinGraph(engine="lokal")
+    Traceback (most recent call last):
+        ...
+    calitree.errors.EngineError: There is no engine 'lokal'. Did you mean local?
+    """
 
 
 class MissingRelationError(EngineError):
-    """The rows of a relation are needed, and they are not where they were."""
+    """The rows of a relation are needed, and they are not where they were when the tree was saved.
+
+    Attributes:
+        relation: Its name.
+
+    Example:
+        >>> raise MissingRelationError("sales", "sales.parquet is not there")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        calitree.errors.MissingRelationError: This needs the rows of sales, and sales.parquet is not there. ...
+    """
 
     def __init__(self, relation: str, reason: str) -> None:
         super().__init__(
@@ -54,7 +128,14 @@ class MissingRelationError(EngineError):
 
 
 class SavedError(CalitreeError):
-    """A saved tree that cannot be written, or that cannot be opened."""
+    """A saved tree that cannot be written, or that cannot be opened.
+
+    >>> import calitree as ct
+    >>> ct.open("absent", engine="local")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    calitree.errors.SavedError: There is no directory ...absent.
+    """
 
 
 def did_you_mean(name: str, options: Iterable[str]) -> str:

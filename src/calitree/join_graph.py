@@ -1,7 +1,4 @@
-"""Where a wide table comes from: a join graph that is declared, or a tree that was saved.
-
-Mistakes are told when they are made.
-"""
+"""Where a wide table comes from: a join graph that is declared, or a tree that was saved."""
 
 from __future__ import annotations
 
@@ -13,11 +10,19 @@ from calitree.calibration.branch import MEMORY_LIMIT, Branch
 from calitree.calibration.state import Mode
 from calitree.engines.api.protocol import Engine
 from calitree.engines.registry import engine_of
-from calitree.errors import QueryError, SchemaError, TreeError, did_you_mean
+from calitree.errors import QueryError, SchemaError, TreeError
 from calitree.jointree.decompose import given_tree, join_tree
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.joins import On, checked_join, checked_name, joint_kind
-from calitree.jointree.schema import Attribute, ColumnName, Join, Relation, Schema, find_name
+from calitree.jointree.schema import (
+    Attribute,
+    ColumnName,
+    Join,
+    Relation,
+    Schema,
+    find_column,
+    find_relation,
+)
 from calitree.progress import Progress
 from calitree.query.binder import MeasureLike, Question
 from calitree.saved.reader import read_tree
@@ -25,15 +30,23 @@ from calitree.wide_table import WideTable
 
 
 class JoinGraph:
-    """Declare relations and joins, then `calibrate`.
+    """Declares relations and joins, to be calibrated.
 
-    >>> g = JoinGraph(engine="reference")
-    >>> g.add_relation("sales", {"store": [1, 1, 2], "price": [10, 20, 5]})
-    >>> g.add_relation("stores", {"id": [1, 2], "city": ["Quito", "Cuenca"]})
-    >>> g.add_join("sales", "stores", on={"store": "id"})
-    >>> wide = g.calibrate({"revenue": "sum(price)"})
-    >>> wide.query(group_by=["city"]).rows()
-    [{'city': 'Quito', 'revenue': 30}, {'city': 'Cuenca', 'revenue': 5}]
+    Args:
+        engine: `"local"`, `"hybrid"`, `"spark"`, `"reference"`, a SparkSession, or an engine object. None is
+            hybrid if PySpark is installed, else local.
+
+    Raises:
+        EngineError: There is no such engine.
+
+    Example:
+        >>> g = JoinGraph(engine="reference")
+        >>> g.add_relation("sales", {"store": [1, 1, 2], "price": [10, 20, 5]})
+        >>> g.add_relation("stores", {"id": [1, 2], "city": ["Quito", "Cuenca"]})
+        >>> g.add_join("sales", "stores", on={"store": "id"})
+        >>> wide = g.calibrate({"revenue": "sum(price)"})
+        >>> wide.query(group_by=["city"]).rows()
+        [{'city': 'Quito', 'revenue': 30}, {'city': 'Cuenca', 'revenue': 5}]
     """
 
     def __init__(self, engine: Any = None) -> None:
@@ -43,8 +56,20 @@ class JoinGraph:
         self._parent: dict[ColumnName, ColumnName] = {}
 
     def add_relation(self, name: str, source: Any) -> None:
-        """Add a table: an Arrow table, a pandas or polars frame, a Parquet or CSV path or glob, and
-        on Spark also a DataFrame or the name of a table."""
+        """Add a table.
+
+        Args:
+            name: What it is called here; the same table may be added under several names.
+            source: An Arrow table, a pandas or polars frame, a dictionary of columns, a Parquet or CSV path
+                or glob, and on Spark also a DataFrame or the name of a table.
+
+        Raises:
+            SchemaError: The name is taken or is no name, or the source cannot be a relation.
+            EngineError: The source cannot be read.
+
+        Example:
+            >>> graph.add_relation("cities", {"city": ["Quito"], "people": [2_700_000]})
+        """
         checked_name(name, self._relations)
         table = self.engine.load(name, source)
         self._relations[name] = Relation(name, table)
@@ -60,8 +85,22 @@ class JoinGraph:
         how: str = "inner",
         condition: str | None = None,
     ) -> None:
-        """Join two relations on equal columns: `"k"`, `["k1", "k2"]` or `{"left_col":
-        "right_col"}`.
+        """Join two relations on equal columns.
+
+        Args:
+            left: The name of a relation.
+            right: That of another.
+            on: A column that both have, a list of such columns, or `{"left_column": "right_column"}`.
+            how: Only `"inner"` is supported.
+            condition: Not supported: joins are on equal columns.
+
+        Raises:
+            SchemaError: A relation or a column is unknown, the columns cannot be equal, or the join would
+                make two columns of one relation equal.
+
+        Example:
+            >>> graph.add_relation("cities", {"city": ["Quito"], "people": [2_700_000]})
+            >>> graph.add_join("stores", "cities", on="city")
         """
         if condition is not None:
             raise SchemaError(
@@ -72,57 +111,40 @@ class JoinGraph:
                 f"how={how!r} is not supported in this version: joins are inner. Rows without a partner "
                 "count again in a query that leaves the partner out (relations=[...])."
             )
-        a, b = self._relation(left), self._relation(right)
+        a, b = find_relation(left, self._relations), find_relation(right, self._relations)
         if a.name == b.name:
             raise SchemaError(
                 f"{left} cannot join itself; add its table a second time under another name."
             )
-        pairs = tuple((self._column(a, x), self._column(b, y)) for x, y in _pairs(left, right, on))
+        pairs = tuple((find_column(x, a), find_column(y, b)) for x, y in _pairs(left, right, on))
         self._unite(checked_join(a, b, Join(a.name, b.name, pairs)))
 
     def _unite(self, join: Join) -> None:
+        """Make the columns of a join one attribute each."""
         parent = dict(self._parent)
         for x, y in join.pairs:
             parent[_root(parent, (join.right, y))] = _root(parent, (join.left, x))
-        classes: dict[ColumnName, dict[str, str]] = {}
-        for relation, column in parent:
-            seen = classes.setdefault(_root(parent, (relation, column)), {})
-            if relation in seen:
-                raise SchemaError(
-                    f"{join} would make {relation}.{seen[relation]} and {relation}.{column} equal. "
-                    f"If that is not meant, add {join.left} or {join.right} a second time under another "
-                    "name and join that."
-                )
-            seen[relation] = column
+        for columns in _classes(parent):
+            seen: dict[str, str] = {}
+            for relation, column in columns:
+                if relation in seen:
+                    raise SchemaError(
+                        f"{join} would make {relation}.{seen[relation]} and {relation}.{column} equal. "
+                        f"If that is not meant, add {join.left} or {join.right} a second time under "
+                        "another name and join that."
+                    )
+                seen[relation] = column
         self._parent = parent
         self._joins.append(join)
-
-    def _relation(self, name: str) -> Relation:
-        match = find_name(name, self._relations)
-        if match is None:
-            raise SchemaError(
-                f"There is no relation {name!r}.{did_you_mean(str(name), self._relations)}"
-            )
-        return self._relations[match]
-
-    def _column(self, relation: Relation, name: str) -> str:
-        match = find_name(name, relation.columns)
-        if match is None:
-            hint = did_you_mean(str(name), relation.columns)
-            raise SchemaError(f"{relation.name} has no column {name!r}.{hint}")
-        return match
 
     @property
     def schema(self) -> Schema:
         """The graph as declared so far, as a value."""
-        classes: dict[ColumnName, list[ColumnName]] = {}
-        for each in self._parent:
-            classes.setdefault(_root(self._parent, each), []).append(each)
         attributes = {}
-        for members in classes.values():
-            kinds = {self._relations[r].columns[c] for r, c in members}
-            name = ".".join(members[0])
-            attributes[name] = Attribute(name, tuple(members), joint_kind(kinds))
+        for columns in _classes(self._parent):
+            kinds = {self._relations[relation].columns[column] for relation, column in columns}
+            name = ".".join(columns[0])
+            attributes[name] = Attribute(name, columns, joint_kind(kinds))
         return Schema(dict(self._relations), tuple(self._joins), attributes)
 
     def hypertree(
@@ -134,17 +156,29 @@ class JoinGraph:
         empty: Mapping[str, Sequence[str]] | None = None,
         redundant: bool = False,
     ) -> Hypertree:
-        """The junction hypertree of this graph: found automatically, or as you give it.
+        """The junction hypertree of this graph: computed, or as you give it.
 
-        Each relation has its own bag, but for those that close a cycle: they share bags, chosen so
-        that the joins inside stay small. `redundant=True` gives these too a bag of their own, around
-        empty bags; messages are larger then, but one relation can change without joining the
-        others again. Print the tree to see its bags and how large they can become.
+        Each relation has its own bag, but for those that close a cycle: they share bags, chosen so that the
+        joins inside stay small. Print the tree to see its bags and how large they can become.
 
-        `bags` names each bag and lists relations (all their columns) and columns; `edges` connects
-        them; `mapping` says which bag each relation belongs to, where several could hold it.
-        `empty` adds empty bags, views of columns that one bag has together: `empty={"when_where":
-        ["sales.day", "sales.store"]}`.
+        Args:
+            bags: For each bag its name, and a list of relations (all their columns) and columns.
+            edges: Pairs of bags that are connected.
+            mapping: The bag of a relation, where several could hold it.
+            empty: Empty bags to add, each a view of columns that one bag has together.
+            redundant: Give relations that close a cycle a bag of their own too, around empty bags. Messages
+                are larger then, but one relation can change without joining the others again.
+
+        Returns:
+            The tree, for `calibrate`.
+
+        Raises:
+            TreeError: The graph is not connected, or the bags break a property of a junction hypertree.
+            SchemaError: A column or a relation is unknown.
+
+        Example:
+            >>> graph.hypertree(empty={"view": ["sales.store"]}).neighbours("view")
+            ('sales', 'stores')
         """
         schema = self.schema
         if bags is not None and redundant:
@@ -175,16 +209,33 @@ class JoinGraph:
         maintenance: Mode = "lazy",
         progress: Progress | bool | None = None,
     ) -> WideTable:
-        """Pass all messages of the pivot query in both directions and keep them.
+        """Compute all messages of the pivot query, in both directions, and keep them.
 
-        `measures` defaults to `{"n": "count(*)"}`. `memory_limit` bounds what delta queries may
-        keep beside the pivot's own messages, in bytes.
+        Args:
+            measures: Aggregates by name, as SQL; `{"n": "count(*)"}` by default.
+            group_by: The columns that the pivot query groups by.
+            where: The pivot query's filter, as SQL.
+            tree: A tree made by `hypertree`; the computed one by default.
+            memory_limit: Bytes of the messages that later queries may keep beside the pivot's own.
+            maintenance: What happens to messages when relations are updated. `"lazy"`: a query refreshes
+                those that it needs. `"eager"`: every update refreshes all. `"recompute"`: a query computes
+                those that it needs anew.
+            progress: A function that is called with (done, total, what), True or False for bars or none, or
+                None for bars on a terminal.
 
-        `maintenance` says what happens to messages when relations are updated. `"lazy"`: a query
-        brings those up to date that it needs. `"eager"`: every update brings all up to date.
-        `"recompute"`: a query computes those anew that it needs.
+        Returns:
+            The wide table, ready to be asked.
+
+        Raises:
+            QueryError: An argument is not what it should be, or a question has no meaning here.
+            SchemaError: There is no such column.
+            ExpressionError: An expression does not parse, or cannot be factorised.
+            TreeError: The graph has no relation, or is not connected.
+
+        Example:
+            >>> graph.calibrate({"n": "count(*)"}, group_by=["city"]).query(["city"]).rows()
+            [{'city': 'Quito', 'n': 2}, {'city': 'Cuenca', 'n': 1}]
         """
-
         if not isinstance(measures, Mapping | None):
             raise QueryError(f"measures is {{name: expression}}; got {measures!r}.")
         if not isinstance(tree, Hypertree | None):
@@ -212,18 +263,44 @@ class JoinGraph:
 def open_tree(
     path: str | PathLike[str], engine: Any = None, version: int | None = None
 ) -> WideTable:
-    """Open a tree that `WideTable.save` has saved: the newest, or an older `version`.
+    """Open a tree that `WideTable.save` has saved; in `calitree` it is called `open`.
 
-    `engine` is what `JoinGraph` takes, whatever engine the tree was saved from. What a query needs
-    beyond the saved messages is read from the relations, if they are still where they were.
+    What a query needs beyond the saved messages is read from the relations, if they are still where they
+    were.
+
+    Args:
+        path: The directory.
+        engine: What `JoinGraph` takes, whatever engine the tree was saved from.
+        version: The number of an older version; the newest by default.
+
+    Returns:
+        The wide table, as it was saved.
+
+    Raises:
+        SavedError: There is no saved tree, or it cannot be read.
+
+    Example:
+        >>> g = JoinGraph(engine="local")
+        >>> g.add_relation("sales", {"price": [10, 20]})
+        >>> version = g.calibrate().save("tree")
+        >>> open_tree("tree", engine="local").query().rows()
+        [{'n': 2}]
     """
     return WideTable(*read_tree(path, engine_of(engine), version))
 
 
-def _root(parent: Mapping[ColumnName, ColumnName], each: ColumnName) -> ColumnName:
-    while parent[each] != each:
-        each = parent[each]
-    return each
+def _root(parent: Mapping[ColumnName, ColumnName], column: ColumnName) -> ColumnName:
+    while parent[column] != column:
+        column = parent[column]
+    return column
+
+
+def _classes(parent: Mapping[ColumnName, ColumnName]) -> list[tuple[ColumnName, ...]]:
+    """The columns that joins make equal, together."""
+    classes: dict[ColumnName, list[ColumnName]] = {}
+    for column in parent:
+        classes.setdefault(_root(parent, column), []).append(column)
+    return list(map(tuple, classes.values()))
 
 
 def _pairs(left: str, right: str, on: On | None) -> list[tuple[str, str]]:
@@ -235,7 +312,7 @@ def _pairs(left: str, right: str, on: On | None) -> list[tuple[str, str]]:
         return [(on, on)]
     if not isinstance(on, Iterable):
         raise SchemaError(f"on is a column, a list of columns or {{left: right}}; got {on!r}.")
-    pairs = list(on.items()) if isinstance(on, Mapping) else [(each, each) for each in on]
+    pairs = list(on.items()) if isinstance(on, Mapping) else [(name, name) for name in on]
     if not pairs:
         raise SchemaError(f"The join of {left} and {right} names no column.")
     return pairs

@@ -1,4 +1,4 @@
-"""Telling a person how far long work has come: one bar a bag, with its rows a second."""
+"""Progress of long work: one bar a bag, with its rows a second."""
 
 from __future__ import annotations
 
@@ -15,44 +15,41 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int, str], None]
 """Called with (done, total, what is being done now)."""
 
-Told = Callable[[float], None]
+PartDone = Callable[[float], None]
 """Called with the part of a step that is done, between 0 and 1."""
 
 
 class Listener(Protocol):
-    """Who is told of each step."""
+    """What is called at each step."""
 
-    def begin(self, done: int, total: int, name: str, what: str, rows: int) -> Told:
-        """A step of so many rows begins, when `done` of `total` messages are there."""
+    def begin(self, done: int, total: int, name: str, what: str, rows: int) -> PartDone:
+        """A step of so many rows begins, when `done` of `total` messages have been computed."""
 
     def end(self, total: int) -> None:
         """All is done."""
 
 
-class _Silence:
-    def begin(self, done: int, total: int, name: str, what: str, rows: int) -> Told:
-        return lambda part: None
-
-    def end(self, total: int) -> None: ...
-
-
 class _Caller:
-    """Somebody's own function, told of every step and of the end."""
+    """The caller's own function, called at every step and at the end."""
 
-    def __init__(self, tell: Progress) -> None:
-        self.tell = tell
+    def __init__(self, callback: Progress) -> None:
+        self.callback = callback
 
-    def begin(self, done: int, total: int, name: str, what: str, rows: int) -> Told:
-        self.tell(done, total, what)
+    def begin(self, done: int, total: int, name: str, what: str, rows: int) -> PartDone:
+        self.callback(done, total, what)
         return lambda part: None
 
     def end(self, total: int) -> None:
-        self.tell(total, total, "")
+        self.callback(total, total, "")
+
+
+_SILENT = _Caller(lambda done, total, what: None)
 
 
 class _Terminal:
-    """A bar for each bag that has begun; it starts anew if the bag has more to send. They appear
-    once the work has taken a second, so that quick work stays quiet, unless they are asked for.
+    """A bar for each bag that has begun; it starts anew if the bag has more to send.
+
+    Bars appear once the work has taken a second, so that quick work shows none, unless they are asked for.
     """
 
     def __init__(self, bars: Bars, at_once: bool) -> None:
@@ -60,7 +57,7 @@ class _Terminal:
         self.appears = time.monotonic() + (0 if at_once else 1)
         self.bags: dict[str, TaskID] = {}
 
-    def begin(self, done: int, total: int, name: str, what: str, rows: int) -> Told:
+    def begin(self, done: int, total: int, name: str, what: str, rows: int) -> PartDone:
         self._finish()
         if name in self.bags:
             self.bars.reset(self.bags[name])
@@ -69,11 +66,11 @@ class _Terminal:
         task = self.bags[name]
         self._appear()
 
-        def told(part: float) -> None:
+        def part_done(part: float) -> None:
             self._appear()
             self.bars.update(task, completed=part * rows)
 
-        return told
+        return part_done
 
     def end(self, total: int) -> None:
         self._finish()
@@ -97,7 +94,7 @@ def progress_bar(wanted: Progress | bool | None) -> Iterator[Listener]:
         yield _Caller(wanted)
         return
     if wanted is False or (wanted is None and not sys.stderr.isatty()):
-        yield _Silence()
+        yield _SILENT
         return
     from rich.console import Console
     from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeElapsedColumn
@@ -110,7 +107,7 @@ def progress_bar(wanted: Progress | bool | None) -> Iterator[Listener]:
 
     console = Console(stderr=True)
     if not (console.is_terminal or console.is_jupyter):
-        yield _Silence()
+        yield _SILENT
         return
     columns = (TextColumn("{task.description}"), BarColumn(), Speed(), TimeElapsedColumn())
     bars = Bars(*columns, console=console, transient=True)

@@ -1,4 +1,4 @@
-"""What calitree needs to know of a column's type: its kind, and which kinds may meet.
+"""What calitree needs to know of a column's type: its kind, and which kinds can be compared.
 
 The engines have types of their own (Arrow's, Spark's); the core only asks whether two columns can
 be joined or compared, and whether a column can be summed.
@@ -32,10 +32,12 @@ class Kind(Enum):
 
     @property
     def is_number(self) -> bool:
+        """Whether it can be summed."""
         return self in (Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT)
 
     @property
     def is_temporal(self) -> bool:
+        """Whether it is a date or a timestamp."""
         return self in (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ)
 
     def meets(self, other: Kind) -> bool:
@@ -51,6 +53,26 @@ _PHRASES = {
     Kind.NULL: "NULL",
     Kind.OTHER: "a value of an unsupported type",
 }
+
+
+def common_kind(*kinds: Kind) -> Kind | None:
+    """The kind that can hold values of all these kinds; None if there is none.
+
+    NULL fits every kind. Integers and decimals make decimals, and with floats they make floats;
+    dates and timestamps make timestamps.
+
+    >>> common_kind(Kind.INTEGER, Kind.FLOAT, Kind.NULL)
+    <Kind.FLOAT: 'float'>
+    """
+    known = set(kinds) - {Kind.NULL}
+    if len(known) <= 1:
+        return known.pop() if known else Kind.NULL
+    if all(kind.is_number for kind in known):
+        return Kind.FLOAT if Kind.FLOAT in known else Kind.DECIMAL
+    if all(kind.is_temporal for kind in known):
+        return Kind.TIMESTAMP_TZ if Kind.TIMESTAMP_TZ in known else Kind.TIMESTAMP
+    return None
+
 
 _BY_PREFIX = {
     "bool": Kind.BOOLEAN,
@@ -73,7 +95,7 @@ _BY_PREFIX = {
 
 
 def kind_of_arrow(dtype: object) -> Kind:
-    """The kind of an Arrow type, told by its name so that the core need not import pyarrow.
+    """The kind of an Arrow type, by its name, so that the core need not import pyarrow.
 
     >>> kind_of_arrow("int32"), kind_of_arrow("timestamp[us, tz=UTC]")
     (<Kind.INTEGER: 'integer'>, <Kind.TIMESTAMP_TZ: 'timestamp with time zone'>)
@@ -85,5 +107,5 @@ def kind_of_arrow(dtype: object) -> Kind:
         return Kind.TIMESTAMP_TZ if "tz=" in text else Kind.TIMESTAMP
     if text.startswith("string_view"):
         return Kind.STRING
-    word = text.split("[")[0].split("(")[0].split(",")[0]
-    return _BY_PREFIX.get(word, _BY_PREFIX.get(word.rstrip("0123456789"), Kind.OTHER))
+    name = text.split("[")[0].split("(")[0].split(",")[0]
+    return _BY_PREFIX.get(name, _BY_PREFIX.get(name.rstrip("0123456789"), Kind.OTHER))

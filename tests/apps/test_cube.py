@@ -270,7 +270,7 @@ class Told(Cost):
         placement = wide.snapshot.cube_pivot(asked)
         super().__init__(wide.schema, placement, stored, keeps=False)
         for edge in placement.edges:
-            relations = sorted(placement.sides[edge].relations)
+            relations = sorted(placement.subtrees[edge].relations)
             keep = [_column(wide, attribute, relations) for attribute in placement.keep[edge]]
             self._rows[edge] = len(wide.query(keep, relations=relations))
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 import calitree as ct
 from calitree.apps.verify.check import compare
 from calitree.calibration.compiler import Wiring
-from calitree.calibration.executor import Run
-from calitree.calibration.planning.plan import Absorb, Plan
+from calitree.calibration.planning.plan import Absorb
 from calitree.calibration.planning.staleness import stored_edges
 from calitree.cli.demo import flights_graph, read_flights
 from calitree.engines.spark import SparkEngine
@@ -29,9 +28,10 @@ def marginal(wide: WideTable, bag: str, other: str) -> pa.Table:
     keep = tuple(sorted(wide.tree.separator(bag, other) | set(placement.query.keep)))
     absorb = Absorb(bag, keep, placement.where(bag, None), placement.query.aggregates)
     stored = stored_edges(placement, wide.state.store)
-    call = Wiring(wide.schema, placement, stored, Plan(bag, (), (), absorb)).absorb()
+    call = Wiring(wide.schema, placement, stored).absorb(absorb)
     names = [*keep, *(f"c{i}" for i in range(len(absorb.aggregates)))]
-    return wide.engine.arrow(Run(wide.engine).absorb(call)).select(names)
+    ((absorbed, _),) = call.run(wide.engine, {})
+    return wide.engine.arrow(absorbed).select(names)
 
 
 def assert_calibrated(wide: WideTable) -> None:

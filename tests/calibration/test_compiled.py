@@ -101,7 +101,7 @@ def test_a_question_that_cannot_be_remembered_is_answered() -> None:
     assert rows(wide, question) == rows(wide, BY_CITY)
 
 
-def test_a_message_that_was_kept_is_found_and_then_the_plan_is_stable() -> None:
+def test_a_kept_message_is_reused_and_then_the_plan_is_stable() -> None:
     wide, spy = shop()
     question = in_city("Quito")
     first, second = wide.query(**question), wide.query(**question)
@@ -161,7 +161,7 @@ def test_where_nothing_is_kept_the_plan_is_remembered_too() -> None:
     assert wide.state.store.kept_bytes == 0
 
 
-def test_messages_that_are_pinned_later_are_found() -> None:
+def test_messages_that_are_pinned_after_planning_are_reused() -> None:
     calibrated_graph, spy = shop()
     wide = WideTable(
         Branch.new(
@@ -188,7 +188,7 @@ def test_a_result_tells_its_own_rows_and_times() -> None:
 
 
 def test_the_number_of_remembered_questions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot, "REMEMBERED", 3)
+    monkeypatch.setattr(snapshot, "QUESTIONS_REMEMBERED", 3)
     wide, spy = shop()
     used = spy.asked(wide, BY_CITY)
     for least in range(5):
@@ -202,16 +202,16 @@ def test_the_number_of_remembered_questions_is_bounded(monkeypatch: pytest.Monke
 
 
 def test_the_least_recently_used_is_forgotten_first() -> None:
-    memory = LRUCache[str](limit=2)
-    made: list[str] = []
+    cache = LRUCache[str](limit=2)
+    computed: list[str] = []
 
     def ask(key: str) -> str:
-        return memory.of(key, lambda: made.append(key) or key)  # type: ignore[func-returns-value]
+        return cache.of(key, lambda: computed.append(key) or key)  # type: ignore[func-returns-value]
 
     for key in "abacab":
         assert ask(key) == key
-    assert made == ["a", "b", "c", "b"]
-    assert memory.of(None, lambda: "x") == "x" and len(memory) == 2
+    assert computed == ["a", "b", "c", "b"]
+    assert cache.of(None, lambda: "x") == "x" and len(cache) == 2
 
 
 @pytest.mark.parametrize(

@@ -113,10 +113,10 @@ def test_readers_of_a_tree_that_is_updated(mode: Mode) -> None:
         return batch
 
     with ThreadPoolExecutor(READERS + 1) as pool:
-        readers = [pool.submit(read, each) for each in range(READERS)]
+        readers = [pool.submit(read, number) for number in range(READERS)]
         batches = pool.submit(write)
-        for each in readers:
-            each.result()
+        for reader in readers:
+            reader.result()
     assert batches.result() > 5 and min(reads) > 0
     assert seen <= committed | {batches.result()}
     assert len(seen) > 1
@@ -146,8 +146,8 @@ print(json.dumps([reads, sorted(seen)]))
 """
 
 
-def started(program: str, *words: Any) -> subprocess.Popen[str]:
-    done = [sys.executable, "-c", program, *map(str, words), str(Path(__file__).parents[2])]
+def started(program: str, *arguments: Any) -> subprocess.Popen[str]:
+    done = [sys.executable, "-c", program, *map(str, arguments), str(Path(__file__).parents[2])]
     return subprocess.Popen(done, stdout=subprocess.PIPE, text=True)
 
 
@@ -155,8 +155,8 @@ def test_processes_that_read_a_saved_tree(tmp_path: Path) -> None:
     wide = calibrated("lazy")
     wide.save(tmp_path)
     readers = [started(READER, tmp_path) for _ in range(2)]
-    for each in readers:
-        assert each.stdout is not None and each.stdout.readline() == "ready\n"
+    for reader in readers:
+        assert reader.stdout is not None and reader.stdout.readline() == "ready\n"
     batch, until = 0, time.monotonic() + SECONDS
     while time.monotonic() < until or batch < 5:
         batch += 1
@@ -165,9 +165,9 @@ def test_processes_that_read_a_saved_tree(tmp_path: Path) -> None:
         if batch % 5 == 0:
             ct.saved.vacuum(tmp_path, keep=2)
     (tmp_path / "stop").write_text("")
-    told = [each.communicate()[0] for each in readers]
-    assert [each.returncode for each in readers] == [0, 0]
-    for reads, seen in map(json.loads, told):
+    outputs = [reader.communicate()[0] for reader in readers]
+    assert [reader.returncode for reader in readers] == [0, 0]
+    for reads, seen in map(json.loads, outputs):
         assert reads > 0 and set(seen) <= set(range(batch + 1))
     assert check(ct.open(tmp_path, engine="local"), 1) == batch
 
@@ -192,12 +192,12 @@ def test_two_writers_of_two_relations(tmp_path: Path) -> None:
     """Each save of one finds what the other has saved, and nothing is lost."""
     calibrated("lazy").save(tmp_path)
     count = examples(15)
-    writers = [started(WRITER, tmp_path, each, count) for each in ("sales", "stores")]
-    for each in writers:
-        each.communicate()
-    assert [each.returncode for each in writers] == [0, 0]
+    writers = [started(WRITER, tmp_path, relation, count) for relation in ("sales", "stores")]
+    for writer in writers:
+        writer.communicate()
+    assert [writer.returncode for writer in writers] == [0, 0]
     status = ct.saved.status(tmp_path)
-    assert {each.name: each.rows for each in status.relations} == {
+    assert {relation.name: relation.rows for relation in status.relations} == {
         "sales": ROWS + count,
         "stores": 10 + count,
         "towns": TOWNS,

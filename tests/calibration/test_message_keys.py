@@ -32,11 +32,11 @@ def placement_of(wide: WideTable, **asked: Any) -> Placement:
 
 def contents(wide: WideTable) -> dict[Any, Any]:
     """Every message's rows by key, each column under the aggregate it holds."""
-    found = {}
+    rows_by_key = {}
     for message in wide.state.store.pinned:
         rows = wide.engine.arrow(message.table).to_pylist()
         names = {name: str(aggregate) for aggregate, name in message.columns.items()}
-        found[message.key] = {
+        rows_by_key[message.key] = {
             aggregate: sorted(
                 (
                     tuple(str(v) for k, v in row.items() if k not in names),
@@ -46,10 +46,10 @@ def contents(wide: WideTable) -> dict[Any, Any]:
             )
             for name, aggregate in names.items()
         }
-    return found
+    return rows_by_key
 
 
-def test_equal_keys_carry_equal_messages() -> None:
+def test_equal_keys_have_equal_messages() -> None:
     """Two pivots over one database: where a key and an aggregate agree, the columns are equal."""
     compared = []
 
@@ -89,18 +89,18 @@ def test_each_annotation_changes_exactly_the_keys_downstream(data: st.DataObject
     lifted = placement_of(wide, measures={"m": f"count({column})"})
     home = tree.home(column.split(".")[0])
     for u, v in tree.directed:
-        behind = tree.subtree(u, v)
+        side = tree.subtree(u, v)
         plain_key = plain.keys[u, v]
-        # γ and a free σ are behind an edge once no bag on the other side has the attribute.
-        assert (grouped.keys[u, v] != plain_key) == (holders <= behind)
-        assert (filtered.keys[u, v] != plain_key) == (holders <= behind)
-        # A bound σ is behind every edge that leads away from its bag.
-        assert (bound.keys[u, v] != plain_key) == (bag in behind)
+        # γ and a free σ are on the source's side of an edge once no bag on the other side has the attribute.
+        assert (grouped.keys[u, v] != plain_key) == (holders <= side)
+        assert (filtered.keys[u, v] != plain_key) == (holders <= side)
+        # A bound σ is on the source's side of every edge that leads away from its bag.
+        assert (bound.keys[u, v] != plain_key) == (bag in side)
         # λ changes columns, never rows, and only downstream of its relation.
         assert lifted.keys[u, v] == plain_key
-        new = set(lifted.sides[u, v].columns) - set(plain.sides[u, v].columns)
+        new = set(lifted.subtrees[u, v].columns) - set(plain.subtrees[u, v].columns)
         lifts = {lift for a in lifted.query.aggregates for lift in a.lifts}
-        assert bool(new) == (bool(lifts) and home in behind)
+        assert bool(new) == (bool(lifts) and home in side)
     assert any(
         isinstance(a, GroupBy) for key in grouped.keys.values() for a in key.annotations
     ) == any(holders <= tree.subtree(u, v) for u, v in tree.directed)

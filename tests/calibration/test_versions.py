@@ -19,7 +19,7 @@ import pytest
 import calitree as ct
 from calitree import CalitreeError, QueryError, SchemaError, WideTable
 from calitree.calibration import versions
-from calitree.calibration.branch import KEPT
+from calitree.calibration.branch import VERSIONS_KEPT
 from calitree.calibration.planning import staleness
 from calitree.calibration.planning.plan import Plan
 from calitree.calibration.state import Mode
@@ -50,15 +50,15 @@ TOTAL = {"n": 4, "revenue": 75, "dearest": 40}
 
 
 def graph(engine: Any) -> ct.JoinGraph:
-    made = ct.JoinGraph(engine=engine)
-    made.add_relation("sales", SALES)
-    made.add_relation("stores", STORES)
-    made.add_relation("regions", REGIONS)
-    made.add_relation("items", ITEMS)
-    made.add_join("sales", "stores", on={"store": "id"})
-    made.add_join("stores", "regions", on={"region": "id"})
-    made.add_join("sales", "items", on="item")
-    return made
+    declared = ct.JoinGraph(engine=engine)
+    declared.add_relation("sales", SALES)
+    declared.add_relation("stores", STORES)
+    declared.add_relation("regions", REGIONS)
+    declared.add_relation("items", ITEMS)
+    declared.add_join("sales", "stores", on={"store": "id"})
+    declared.add_join("stores", "regions", on={"region": "id"})
+    declared.add_join("sales", "items", on="item")
+    return declared
 
 
 def shop(engine: Any = "local", measures: Any = MEASURES, **options: Any) -> WideTable:
@@ -290,7 +290,7 @@ def test_what_comes_meets_what_went_where_nothing_can_be_subtracted(
     engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows come to items and pass sales, of which rows went, on their way to where MIN is."""
-    monkeypatch.setattr(versions, "MANY", 0)
+    monkeypatch.setattr(versions, "MERGE_RATIO", 0)
     measures = {"n": "count(*)", "revenue": "sum(price)", "first": "min(city)"}
     wide = shop(engine_named(engine), measures, group_by=["country"])
     wide.update("sales", delete="price = 10")
@@ -307,9 +307,9 @@ def test_what_comes_meets_what_went_where_nothing_can_be_subtracted(
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_group_of_null_stays_in_an_empty_bag(engine: str) -> None:
     """What is touched is computed anew by its keys; NULL is none."""
-    made = graph(engine_named(engine))
-    tree = made.hypertree(empty={"view": ["sales.day"]})
-    wide = made.calibrate({"dearest": "max(price)"}, tree=tree)
+    declared = graph(engine_named(engine))
+    tree = declared.hypertree(empty={"view": ["sales.day"]})
+    wide = declared.calibrate({"dearest": "max(price)"}, tree=tree)
     wide.update("sales", insert=[{**NEW, "day": None}])
     wide.update("sales", delete="price = 40")
     wide.refresh()
@@ -320,13 +320,13 @@ def test_the_group_of_null_stays_in_an_empty_bag(engine: str) -> None:
 @pytest.mark.parametrize("large", [1e17, math.inf, math.nan])
 def test_no_digits_are_lost_to_what_went(engine: str, large: float) -> None:
     """0.1 + 1e17 − 1e17 is not 0.1 in floating point; nor can an infinity be subtracted."""
-    made = ct.JoinGraph(engine=engine_named(engine))
-    made.add_relation("a", {"k": [1, 1, 2, 3], "v": [0.1, 0.2, 0.7, large]})
-    made.add_relation("b", {"k": [1, 2, 3], "g": ["x", "x", "y"]})
-    made.add_relation("c", {"g": ["x", "y"], "h": [1, 2]})
-    made.add_join("a", "b", on="k")
-    made.add_join("b", "c", on="g")
-    wide = made.calibrate({"v": "sum(v)"})
+    declared = ct.JoinGraph(engine=engine_named(engine))
+    declared.add_relation("a", {"k": [1, 1, 2, 3], "v": [0.1, 0.2, 0.7, large]})
+    declared.add_relation("b", {"k": [1, 2, 3], "g": ["x", "x", "y"]})
+    declared.add_relation("c", {"g": ["x", "y"], "h": [1, 2]})
+    declared.add_join("a", "b", on="k")
+    declared.add_join("b", "c", on="g")
+    wide = declared.calibrate({"v": "sum(v)"})
     wide.update("a", insert={"k": [1, 2], "v": [large, -large]})
     wide.query(["h"])
     wide.update("a", delete={"v": [large, -large]})
@@ -337,11 +337,11 @@ def test_no_digits_are_lost_to_what_went(engine: str, large: float) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_no_digits_are_lost_little_by_little(engine: str) -> None:
     large = [1e16 / 30**i for i in range(12)]
-    made = ct.JoinGraph(engine=engine_named(engine))
-    made.add_relation("a", {"k": [1] * 15, "v": [0.1, 0.2, 0.7, *large]})
-    made.add_relation("b", {"k": [1], "g": ["x"]})
-    made.add_join("a", "b", on="k")
-    wide = made.calibrate({"v": "sum(v)"}, maintenance="eager")
+    declared = ct.JoinGraph(engine=engine_named(engine))
+    declared.add_relation("a", {"k": [1] * 15, "v": [0.1, 0.2, 0.7, *large]})
+    declared.add_relation("b", {"k": [1], "g": ["x"]})
+    declared.add_join("a", "b", on="k")
+    wide = declared.calibrate({"v": "sum(v)"}, maintenance="eager")
     for value in large:
         wide.update("a", delete={"v": [value]})
         wide.query()
@@ -435,23 +435,23 @@ def test_a_difference_may_need_more_digits(wide: WideTable) -> None:
 def test_a_difference_in_every_form() -> None:
     wide = shop()
     wide.update("sales", delete="store = 2")
-    found = wide.diff(0, 1, ["city"], measures=["n"])
+    difference = wide.diff(0, 1, ["city"], measures=["n"])
     expected = {"city": ["Cuenca"], "n_before": [1], "n_after": [None], "n_change": [-1]}
-    assert found.arrow().to_pydict() == pa.table(found).to_pydict() == expected
-    assert found.polars().to_dict(as_series=False) == expected
-    assert list(found.pandas()["city"]) == ["Cuenca"]
-    assert "Cuenca" in repr(found)
+    assert difference.arrow().to_pydict() == pa.table(difference).to_pydict() == expected
+    assert difference.polars().to_dict(as_series=False) == expected
+    assert list(difference.pandas()["city"]) == ["Cuenca"]
+    assert "Cuenca" in repr(difference)
 
 
 def test_only_so_many_versions_are_kept() -> None:
     wide = sums("reference")
-    for _ in range(KEPT):
+    for _ in range(VERSIONS_KEPT):
         wide.update("items", insert=[{"item": 3, "family": "FISH"}])
-    assert wide.versions == range(1, KEPT + 1)
+    assert wide.versions == range(1, VERSIONS_KEPT + 1)
     assert wide.at(1).schema.rows("items") == 3
     with pytest.raises(UpdateError) as caught:
         wide.at(0)
-    text = f"There is no version 0 any more, or not yet. There are 1 to {KEPT}."
+    text = f"There is no version 0 any more, or not yet. There are 1 to {VERSIONS_KEPT}."
     assert str(caught.value) == text
 
 
@@ -578,7 +578,7 @@ def test_what_if_in_every_form(wide: WideTable) -> None:
 def test_what_ifs_of_what_ifs(wide: WideTable) -> None:
     without = wide.what_if(delete={"items": "family = 'DAIRY'"})
     double = without.what_if(update={"sales": {"price": "2 * price"}})
-    assert [by(each, "city") for each in (wide, without, double)] == [
+    assert [by(tree, "city") for tree in (wide, without, double)] == [
         {"Quito": 70, "Cuenca": 5},
         {"Quito": 60},
         {"Quito": 120},
@@ -600,8 +600,8 @@ def test_a_what_if_can_be_updated(wide: WideTable) -> None:
 def test_a_what_if_of_more_updates_than_are_remembered(
     wide: WideTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It cannot be told any more what came since; the answer is then not made of the one before."""
-    monkeypatch.setattr(versions, "REMEMBERED", 2)
+    """It cannot be told any more what came since; the answer is then not computed from the one before."""
+    monkeypatch.setattr(versions, "CHANGES_REMEMBERED", 2)
     assert total(wide) == TOTAL
     supposed = wide.what_if()
     for _ in range(5):
@@ -647,13 +647,13 @@ def test_what_if_rows_of_a_dimension_were_not_there_touches_these(
     engine: str, maintenance: Mode
 ) -> None:
     """Ten rows less: the pivot is absorbed where they are, from messages as they are."""
-    made = ct.JoinGraph(engine=engine_named(engine))
-    made.add_relation("sales", {"item": [i % 100 for i in range(500)], "price": range(500)})
-    made.add_relation("items", {"item": range(100), "family": [i % 7 for i in range(100)]})
-    made.add_relation("families", {"family": range(7), "head": ["a", "b"] * 3 + ["c"]})
-    made.add_join("sales", "items", on="item")
-    made.add_join("items", "families", on="family")
-    wide = made.calibrate({"n": "count(*)", "revenue": "sum(price)"}, maintenance=maintenance)
+    declared = ct.JoinGraph(engine=engine_named(engine))
+    declared.add_relation("sales", {"item": [i % 100 for i in range(500)], "price": range(500)})
+    declared.add_relation("items", {"item": range(100), "family": [i % 7 for i in range(100)]})
+    declared.add_relation("families", {"family": range(7), "head": ["a", "b"] * 3 + ["c"]})
+    declared.add_join("sales", "items", on="item")
+    declared.add_join("items", "families", on="family")
+    wide = declared.calibrate({"n": "count(*)", "revenue": "sum(price)"}, maintenance=maintenance)
     for condition in ("item < 10", "item between 40 and 49"):
         supposed = wide.what_if(delete={"items": condition})
         plan = supposed.plan()

@@ -54,8 +54,8 @@ def ask(files: str) -> None:
 
     for threads in (1, 2):
         for rows, nulls in (
-            (2 * parallel.GRAIN + 1, True),
-            (2 * parallel.GRAIN + 1, False),
+            (2 * parallel.MIN_ROWS_PER_THREAD + 1, True),
+            (2 * parallel.MIN_ROWS_PER_THREAD + 1, False),
             (300, True),
         ):
             engine = LocalEngine(threads, large=0) if rows == 300 else LocalEngine(threads)

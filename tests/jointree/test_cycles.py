@@ -103,7 +103,7 @@ def test_answers_on_spark(spark: Any, name: str, redundant: bool) -> None:
     check(SparkEngine(spark), name, redundant, step=5)
 
 
-def test_relations_apart_do_not_join_each_other_again() -> None:
+def test_relations_apart_do_not_join_again() -> None:
     """The redundant design: what changes at one relation meets a single message there."""
     graph = databases()["triangle"].graph("reference")
     wide = graph.calibrate(tree=graph.hypertree(redundant=True))

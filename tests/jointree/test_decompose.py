@@ -47,7 +47,7 @@ def clique(size: int) -> dict[str, str]:
 
 
 def width(tree: ct.Hypertree) -> float:
-    return max(each.exponent for each in tree.widths.values())
+    return max(width.exponent for width in tree.widths.values())
 
 
 def bags_of(tree: ct.Hypertree) -> dict[str, tuple[str, ...]]:
@@ -59,7 +59,7 @@ def shapes(draw: st.DrawFn) -> dict[str, str]:
     """Connected hypergraphs of up to eight relations over up to seven attributes."""
     letters = st.lists(st.sampled_from("ABCDEFG"), min_size=1, max_size=4, unique=True)
     drawn = draw(st.lists(letters, min_size=1, max_size=8))
-    shape = {f"r{i}": "".join(each) for i, each in enumerate(drawn)}
+    shape = {f"r{i}": "".join(attributes) for i, attributes in enumerate(drawn)}
     links = [(name, letter) for name, held in shape.items() for letter in held]
     assume(nx.is_connected(nx.Graph(links)))
     return shape
@@ -110,7 +110,7 @@ def test_no_bag_is_wider_than_the_join(shape: dict[str, str], rows: dict[str, in
 
 @settings(max_examples=examples(100))
 @given(shape=shapes(), rows=sizes)
-def test_the_redundant_design_gives_each_relation_its_bag(
+def test_the_redundant_design_gives_every_relation_its_bag(
     shape: dict[str, str], rows: dict[str, int]
 ) -> None:
     graph = graph_of(shape, rows)
@@ -212,7 +212,7 @@ def test_sizes_decide_how_a_cycle_is_cut(small: str, expected: Sequence[str]) ->
     rows = {f"R{i}": 10 if f"R{i}" in small else 1_000 for i in range(4)}
     tree = graph_of(cycle(4), rows).hypertree()
     assert tuple(expected) in [bag.relations for bag in tree.bags]
-    assert [each.rows for each in tree.widths.values()] == [pytest.approx(10_000)] * 2
+    assert [width.rows for width in tree.widths.values()] == [pytest.approx(10_000)] * 2
 
 
 def test_only_the_cycle_shares_a_bag() -> None:
@@ -260,7 +260,7 @@ def test_the_tree_does_not_depend_on_the_order_of_sets() -> None:
     assert run(code, "1") == run(code, "2") != ""
 
 
-def test_an_acyclic_tree_is_made_and_printed_without_scipy() -> None:
+def test_an_acyclic_tree_is_computed_and_printed_without_scipy() -> None:
     code = """
 import sys
 import calitree as ct

@@ -84,9 +84,7 @@ def test_lego() -> None:
 
 
 def test_lego_many_to_many() -> None:
-    """Every pair of inventory lines with the same part and colour: 144 million joined rows, never
-    built.
-    """
+    """Every pair of inventory lines with the same part and colour: 144 million rows, never built."""
     pairs = ct.JoinGraph(engine="local")
     path = Path(str(FOLDER)) / "lego_2017" / "inventory_parts.parquet"
     pairs.add_relation("a", path)

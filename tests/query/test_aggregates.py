@@ -1,6 +1,6 @@
 """From SQL aggregates to lifts, and back to the right number.
 
-The first half looks at what a measure is compiled to, because that decides what messages carry and what
+The first half looks at what a measure is compiled to, because that decides what messages hold and what
 they share; the second half at the numbers, where they are hard: huge, tiny, close together, of odd types.
 """
 
@@ -15,8 +15,9 @@ import pyarrow as pa
 import pytest
 
 import calitree as ct
-from calitree.query.aggregates import AGGREGATE_NAMES, Measure, measure_of
+from calitree.query.aggregates import AGGREGATE_NAMES
 from calitree.query.annotation import Aggregate
+from calitree.query.measure import Measure, measure_of
 from calitree.results.result import Result
 from tests.support.engines import LOCAL, engine_named
 
@@ -45,7 +46,7 @@ def compiled(text: str) -> Measure:
 
 def shown(aggregate: Aggregate) -> str:
     """`sum a: x, b: y` for Σ x·y; `sum` for COUNT."""
-    lifts = {each.relation: str(each.expressions[0]) for each in aggregate.lifts}
+    lifts = {lift.relation: str(lift.expressions[0]) for lift in aggregate.lifts}
     parts = ", ".join(f"{relation}: {lifts[relation]}" for relation in sorted(lifts))
     return f"{aggregate.semiring.name} {parts}".rstrip()
 
@@ -143,7 +144,7 @@ LIFTS = {
 
 @pytest.mark.parametrize("text", LIFTS)
 def test_lifts(text: str) -> None:
-    assert {shown(each) for each in compiled(text).aggregates} == LIFTS[text]
+    assert {shown(part) for part in compiled(text).aggregates} == LIFTS[text]
 
 
 COUNTS = [
@@ -169,18 +170,18 @@ def test_equal_aggregates_are_shared(texts: list[str], count: int) -> None:
     assert len({aggregate for text in texts for aggregate in compiled(text).aggregates}) == count
 
 
-def carried(*texts: str) -> dict[str, set[str]]:
-    """What each message carries once a tree is calibrated for these measures."""
+def message_columns(*texts: str) -> dict[str, set[str]]:
+    """The columns of each message once a tree is calibrated for these measures."""
     wide = graph().calibrate({text: text for text in texts})
     return {
-        f"{u}→{v}": {shown(each) for each in wide.snapshot.pivot.sides[u, v].columns}
+        f"{u}→{v}": {shown(column) for column in wide.snapshot.pivot.subtrees[u, v].columns}
         for u, v in wide.tree.directed
     }
 
 
 def test_count_serves_measures_lifted_elsewhere() -> None:
-    """A message carries the lifts behind it; for all that is lifted in front of it COUNT will do."""
-    assert carried("sum(x)", "sum(z)") == {
+    """A message has the lifts of the relations it sums up; for lifts elsewhere COUNT will do."""
+    assert message_columns("sum(x)", "sum(z)") == {
         "a→b": {COUNT, "sum a: x"},
         "b→a": {COUNT, "sum c: z"},
         "b→c": {COUNT, "sum a: x"},
@@ -189,7 +190,7 @@ def test_count_serves_measures_lifted_elsewhere() -> None:
 
 
 def test_a_factor_is_carried_once_whatever_it_is_multiplied_with() -> None:
-    assert carried("sum(x)", "sum(x * y)", "sum(x * z)", "avg(x)") == {
+    assert message_columns("sum(x)", "sum(x * y)", "sum(x * z)", "avg(x)") == {
         "a→b": {COUNT, "sum a: x"},
         "b→a": {COUNT, "sum b: y", "sum c: z"},
         "b→c": {COUNT, "sum a: x", "sum a: x, b: y"},
@@ -199,7 +200,7 @@ def test_a_factor_is_carried_once_whatever_it_is_multiplied_with() -> None:
 
 def test_an_extreme_carries_nothing_where_it_is_not_lifted() -> None:
     """`one` of an idempotent semiring is the group's being there."""
-    assert carried("min(x)") == {
+    assert message_columns("min(x)") == {
         "a→b": {"min a: x"},
         "b→a": set(),
         "b→c": {"min a: x"},
@@ -384,7 +385,7 @@ def test_sums_are_exact_while_they_fit(engine: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["sum(x * 4)", "sum(x + x)", "max(x + x)"])
-def test_overflow_inside_a_lift_is_told(engine: Any, text: str) -> None:
+def test_overflow_inside_a_lift_is_reported(engine: Any, text: str) -> None:
     result = asked(engine, ones(HALF + 1, HALF + 3), ONE, {"m": text})
     expected = {
         "sum(x * 4)": 8 * HALF + 16,
@@ -398,8 +399,8 @@ def test_overflow_inside_a_lift_is_told(engine: Any, text: str) -> None:
 def test_the_smallest_integer(engine: Any) -> None:
     least = -(2**63)
     result = asked(engine, ones(least), ONE, {"s": "sum(x)", "low": "min(x)", "n": "count(x)"})
-    found = row(result)
-    assert (int(found["s"]), found["low"], found["n"]) == (least, least, 1)
+    answer = row(result)
+    assert (int(answer["s"]), answer["low"], answer["n"]) == (least, least, 1)
 
 
 def test_whole_numbers_are_compared_as_such(engine: Any) -> None:
@@ -433,9 +434,9 @@ def test_narrow_integers_are_computed_with_in_64_bits(engine: Any) -> None:
             "product": "sum(x * y) / count(*)",
         },
     )
-    found = row(result)
-    assert found.pop("product") == pytest.approx(float(top * bottom), rel=1e-12)
-    assert found == {
+    answer = row(result)
+    assert answer.pop("product") == pytest.approx(float(top * bottom), rel=1e-12)
+    assert answer == {
         "sum": 3 * top,
         "shifted": 3 * top + 3,
         "negative": -3 * bottom,
@@ -482,11 +483,11 @@ def test_decimals_are_exact_to_the_last_digit(engine: Any) -> None:
             "mean": "avg(x)",
         },
     )
-    found = row(result)
+    answer = row(result)
     assert result.exact
-    assert found.pop("mean") == pytest.approx(0.15, rel=1e-12)
-    assert all(isinstance(value, Decimal) for value in found.values())
-    assert found == {
+    assert answer.pop("mean") == pytest.approx(0.15, rel=1e-12)
+    assert all(isinstance(value, Decimal) for value in answer.values())
+    assert answer == {
         "sum": Decimal("0.6"),
         "product": Decimal("0.36"),
         "literal": Decimal("0.90"),
@@ -500,11 +501,11 @@ def test_wide_decimals_are_exact_or_say_so(engine: Any) -> None:
     values = [Decimal("90000000000000000.01"), Decimal("90000000000000000.02")]
     dtype = pa.decimal128(22, 2)
     result = asked(engine, ones(*values, dtype=dtype), ONE, {"s": "sum(x)", "high": "max(x)"})
-    found, expected = row(result), {"s": sum(values), "high": values[1]}
-    assert {k: float(v) for k, v in found.items()} == pytest.approx(
+    answer, expected = row(result), {"s": sum(values), "high": values[1]}
+    assert {k: float(v) for k, v in answer.items()} == pytest.approx(
         {k: float(v) for k, v in expected.items()}, rel=1e-12
     )
-    assert not result.exact or found == expected
+    assert not result.exact or answer == expected
 
 
 def test_nulls_and_nothing(engine: Any) -> None:
@@ -546,21 +547,21 @@ SPREAD = {
 def test_spread_of_values_close_together(engine: Any, name: str) -> None:
     data = SPREAD[name]
     values = [value for value in data["x"].to_pylist() if value is not None]
-    found = row(asked(engine, data, ONE, {"s": "stddev_pop(x)", "v": "var_samp(x)"}))
-    assert found["s"] == pytest.approx(statistics.pstdev(values), rel=1e-9)
-    assert found["v"] == pytest.approx(statistics.variance(values), rel=1e-9)
+    answer = row(asked(engine, data, ONE, {"s": "stddev_pop(x)", "v": "var_samp(x)"}))
+    assert answer["s"] == pytest.approx(statistics.pstdev(values), rel=1e-9)
+    assert answer["v"] == pytest.approx(statistics.variance(values), rel=1e-9)
 
 
 @pytest.mark.xfail(reason="there is one centre a column, far from the mean of each group")
 def test_spread_in_groups_far_apart(engine: Any) -> None:
     data = {**ones(0.0, 1.0, 2.0, 1e9, 1e9 + 1, 1e9 + 2), "g": [0, 0, 0, 1, 1, 1]}
     rows = asked(engine, data, ONE, {"s": "stddev_pop(x)"}, group_by=["g"]).rows()
-    assert [each["s"] for each in rows] == pytest.approx([math.sqrt(2 / 3)] * 2, rel=1e-9)
+    assert [group["s"] for group in rows] == pytest.approx([math.sqrt(2 / 3)] * 2, rel=1e-9)
 
 
 def test_spread_of_equal_values_is_zero(engine: Any) -> None:
-    found = row(asked(engine, ones(0.1, 0.1, 0.1), {"k": [1] * 7}, {"s": "stddev_samp(x)"}))
-    assert found == {"s": 0.0}
+    answer = row(asked(engine, ones(0.1, 0.1, 0.1), {"k": [1] * 7}, {"s": "stddev_samp(x)"}))
+    assert answer == {"s": 0.0}
 
 
 def test_moments_across_relations(engine: Any) -> None:
@@ -603,7 +604,7 @@ def test_user_defined_semirings(engine: Any) -> None:
         (0, 1),
     )
     trips = {"a": {"cost": "x", "ways": "1"}, "b": {"cost": "y", "ways": "1"}}
-    found = row(
+    answer = row(
         asked(
             engine,
             ones(4, 2, 9),
@@ -618,7 +619,7 @@ def test_user_defined_semirings(engine: Any) -> None:
             },
         )
     )
-    assert found == {
+    assert answer == {
         "mean": 5.0,
         "cheapest": 12,
         "ways": 6,

@@ -17,7 +17,7 @@ UPDATE_KILLS = examples(25)
 WRITER = """
 import json, os, signal, sys, time
 import calitree as ct
-import calitree.engines.local.tables.later  # so that every child finds it imported
+import calitree.engines.local.tables.lazy  # so that every child finds it imported
 
 def calibrated(state):
     graph = ct.JoinGraph("local")
@@ -61,11 +61,11 @@ for line in sys.stdin:
 """
 
 
-def check(directory: Path, told: list[int], before: int) -> int:
+def check(directory: Path, reported: list[int], before: int) -> int:
     """The directory opens, at least at the last version that was told, and answers rightly."""
     version = ct.saved.status(directory).version
-    assert version >= max([before, *told])
-    assert version <= max([before, *told]) + 1, "a version that nobody wrote"
+    assert version >= max([before, *reported])
+    assert version <= max([before, *reported]) + 1, "a version that nobody wrote"
     wide = ct.open(directory, engine="local")
     assert wide.is_calibrated
     state = version % 2
@@ -92,8 +92,8 @@ def test_a_killed_writer_leaves_the_last_tree_whole(tmp_path: Path) -> None:
         assert writer.stdin is not None and writer.stdout is not None
         for _ in range(KILLS):
             print(chance.uniform(0, 2), file=writer.stdin, flush=True)
-            told = json.loads(writer.stdout.readline())
-            version = check(tmp_path, told, version)
+            reported = json.loads(writer.stdout.readline())
+            version = check(tmp_path, reported, version)
             leftovers += bool(ct.saved.vacuum(tmp_path, keep=version, grace=0))
         writer.stdin.close()
         assert writer.wait() == 0
@@ -109,7 +109,7 @@ def test_a_killed_writer_leaves_the_last_tree_whole(tmp_path: Path) -> None:
 UPDATER = """
 import json, os, signal, sys, time
 import calitree as ct
-import calitree.engines.local.tables.later, calitree.saved.writer, calitree.dml
+import calitree.engines.local.tables.lazy, calitree.saved.writer, calitree.dml
 
 directory = sys.argv[1]
 
@@ -224,7 +224,7 @@ def batches_there(directory: Path) -> int:
     return last
 
 
-def test_no_update_is_lost_or_made_twice_by_who_is_killed(tmp_path: Path) -> None:
+def test_a_killed_process_loses_no_update_and_repeats_none(tmp_path: Path) -> None:
     chance = random.Random(12)
     directory = tmp_path / "tree"
     last, leftovers = 0, 0
@@ -240,8 +240,8 @@ def test_no_update_is_lost_or_made_twice_by_who_is_killed(tmp_path: Path) -> Non
         while kills < UPDATE_KILLS or (not (last and leftovers) and kills < 10 * UPDATE_KILLS):
             kills, before = kills + 1, last
             print(chance.uniform(0, 4) * patience, file=writer.stdin, flush=True)
-            told = [int(each) for each in json.loads(writer.stdout.readline()).split()]
-            acknowledged = max([last, *told])
+            reported = [int(number) for number in json.loads(writer.stdout.readline()).split()]
+            acknowledged = max([last, *reported])
             last = batches_there(directory)
             assert acknowledged <= last <= acknowledged + 1
             newest = ct.saved.status(directory).version

@@ -16,7 +16,7 @@ from calitree.calibration.planning.plan import Plan
 from calitree.engines.hybrid import HybridEngine
 from calitree.engines.spark import SparkEngine
 from calitree.errors import ConflictError, UpdateError
-from calitree.saved import relation_writer as saving_relations
+from calitree.saved import relation_writer
 from calitree.saved.directory import Directory
 from calitree.saved.manifest import read
 from calitree.storage.table_format import SavedRelation
@@ -31,13 +31,13 @@ ITEMS = [{"item": i, "price": 10 + i} for i in range(3)]
 
 
 def graph(engine: Any = "local", sales: Any = None) -> ct.JoinGraph:
-    made = ct.JoinGraph(engine)
-    made.add_relation("sales", pa.Table.from_pylist(SALES) if sales is None else sales)
-    made.add_relation("stores", pa.Table.from_pylist(STORES))
-    made.add_relation("items", pa.Table.from_pylist(ITEMS))
-    made.add_join("sales", "stores", on="store")
-    made.add_join("sales", "items", on="item")
-    return made
+    declared = ct.JoinGraph(engine)
+    declared.add_relation("sales", pa.Table.from_pylist(SALES) if sales is None else sales)
+    declared.add_relation("stores", pa.Table.from_pylist(STORES))
+    declared.add_relation("items", pa.Table.from_pylist(ITEMS))
+    declared.add_join("sales", "stores", on="store")
+    declared.add_join("sales", "items", on="item")
+    return declared
 
 
 def calibrated(engine: Any = "local", **pivot: Any) -> WideTable:
@@ -72,12 +72,12 @@ def new_files(path: Path, before: set[str]) -> list[str]:
 
 
 def names(path: Path) -> set[str]:
-    return {str(each.relative_to(path)) for each in path.rglob("*") if each.is_file()}
+    return {str(file.relative_to(path)) for file in path.rglob("*") if file.is_file()}
 
 
 def relation(path: Path, name: str) -> SavedRelation:
-    (found,) = [each for each in read(Directory(path)).relations if each.name == name]
-    return found
+    (saved,) = [saved for saved in read(Directory(path)).relations if saved.name == name]
+    return saved
 
 
 # -- what is written ------------------------------------------------------------------------------
@@ -143,17 +143,19 @@ def test_kept_messages_of_older_versions_are_not_saved(tmp_path: Path) -> None:
     assert len(read(Directory(tmp_path)).messages) < len(live.state.store)
     live.refresh()
     live.save()
-    found = read(Directory(tmp_path)).messages
-    assert sum(each.pinned for each in found) == len(live.state.store.pinned)
+    messages = read(Directory(tmp_path)).messages
+    assert sum(message.pinned for message in messages) == len(live.state.store.pinned)
     opened = ct.open(tmp_path, engine="local")
     assert opened.is_calibrated
     same(opened, live)
 
 
-def test_many_changes_are_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(saving_relations, "CHANGES", 4)
-    large = pa.Table.from_pylist(SALES * 10)
-    live = graph(sales=large).calibrate()
+def test_changes_are_merged_when_they_are_too_numerous(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relation_writer, "MAX_CHANGES", 4)
+    sales = pa.Table.from_pylist(SALES * 10)
+    live = graph(sales=sales).calibrate()
     live.save(tmp_path)
     (base,) = relation(tmp_path, "sales").own_files
     lengths = []
@@ -161,9 +163,9 @@ def test_many_changes_are_put_together(tmp_path: Path, monkeypatch: pytest.Monke
         live.update("sales", insert=one(units=units))
         live.refresh()
         live.save()
-        found = relation(tmp_path, "sales")
-        lengths.append(len(found.changes))
-        assert found.current_rows == 401 + units
+        saved = relation(tmp_path, "sales")
+        lengths.append(len(saved.changes))
+        assert saved.current_rows == 401 + units
     assert max(lengths) == 4 and 1 in lengths[1:]
     assert base in relation(tmp_path, "sales").own_files
     assert rows(ct.open(tmp_path, engine="local")) == rows(live)
@@ -176,9 +178,9 @@ def test_a_relation_that_has_changed_much_is_written_anew(tmp_path: Path) -> Non
     live.update("sales", delete="units > 20")
     live.refresh()
     live.save()
-    found = relation(tmp_path, "sales")
-    assert not found.changes and found.own_files != [base] and found.rows == 21
-    assert found.version == live.snapshot.versions["sales"]
+    saved = relation(tmp_path, "sales")
+    assert not saved.changes and saved.own_files != [base] and saved.rows == 21
+    assert saved.version == live.snapshot.versions["sales"]
     opened = ct.open(tmp_path, engine="local")
     assert opened.is_calibrated
     same(opened, live)
@@ -195,8 +197,8 @@ def test_messages_from_long_ago_are_not_saved(tmp_path: Path) -> None:
     live.update("sales", insert=one())
     live.save()
     assert not relation(tmp_path, "sales").changes
-    found = {each.edge for each in read(Directory(tmp_path)).messages}
-    assert found == {("stores", "sales"), ("items", "sales")}
+    edges = {message.edge for message in read(Directory(tmp_path)).messages}
+    assert edges == {("stores", "sales"), ("items", "sales")}
     opened = ct.open(tmp_path, engine="local")
     assert not opened.is_calibrated
     same(opened, live)
@@ -207,8 +209,8 @@ def test_a_relation_elsewhere_stays_there(tmp_path: Path) -> None:
     live = graph(sales=str(tmp_path / "sales.parquet")).calibrate({"n": "count(*)"})
     live.update("sales", insert=one(), delete="units < 20")
     live.save(tmp_path / "tree", copy_below=100)
-    found = relation(tmp_path / "tree", "sales")
-    assert found.source.place == "files" and len(found.changes) == 1
+    saved = relation(tmp_path / "tree", "sales")
+    assert saved.source.place == "files" and len(saved.changes) == 1
     opened = ct.open(tmp_path / "tree", engine="local")
     assert rows(opened, group_by=["town"]) == rows(live, group_by=["town"])
     opened.update("sales", insert=one())
@@ -221,7 +223,7 @@ def test_a_relation_elsewhere_stays_there(tmp_path: Path) -> None:
 
 
 def test_what_is_long_ago_is_not_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("calitree.calibration.versions.REMEMBERED", 5)
+    monkeypatch.setattr("calitree.calibration.versions.CHANGES_REMEMBERED", 5)
     live = graph(sales=pa.Table.from_pylist(SALES * 10)).calibrate()
     live.save(tmp_path)
     for units in range(12):
@@ -231,8 +233,8 @@ def test_what_is_long_ago_is_not_needed(tmp_path: Path, monkeypatch: pytest.Monk
             delete="store = 3 and units = 3" if not units else None,
         )
     live.save()
-    found = relation(tmp_path, "sales")
-    assert len(found.changes) == 1 and found.current_rows == 402
+    saved = relation(tmp_path, "sales")
+    assert len(saved.changes) == 1 and saved.current_rows == 402
     opened = ct.open(tmp_path, engine="local")
     assert rows(opened, group_by=["town"]) == rows(live, group_by=["town"])
     live.save(tmp_path / "other")
@@ -247,20 +249,20 @@ def test_types_of_changes_stay(tmp_path: Path) -> None:
             "at": pa.array([1, 2, None], pa.timestamp("ns", "Europe/Berlin")),
         }
     )
-    made = ct.JoinGraph("local")
-    made.add_relation("sales", table)
-    made.add_relation("stores", pa.table({"store": pa.array([1, 2], pa.uint64())}))
-    made.add_join("sales", "stores", on="store")
-    live = made.calibrate({"n": "count(*)", "at": "max(at)"})
+    declared = ct.JoinGraph("local")
+    declared.add_relation("sales", table)
+    declared.add_relation("stores", pa.table({"store": pa.array([1, 2], pa.uint64())}))
+    declared.add_join("sales", "stores", on="store")
+    live = declared.calibrate({"n": "count(*)", "at": "max(at)"})
     live.update("sales", insert=table.slice(0, 2), delete=table.slice(1))
     live.save(tmp_path)
     live.update("sales", insert=table)
     live.save()
     opened = ct.open(tmp_path, engine="local")
     question = {"group_by": ["label", "sales.store"]}
-    found, expected = opened.query(**question).arrow(), live.query(**question).arrow()
-    assert found.schema == expected.schema
-    assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, expected.to_pylist()))
+    answer, expected = opened.query(**question).arrow(), live.query(**question).arrow()
+    assert answer.schema == expected.schema
+    assert sorted(map(repr, answer.to_pylist())) == sorted(map(repr, expected.to_pylist()))
 
 
 def test_where_filters_stand_is_saved(tmp_path: Path) -> None:
@@ -311,13 +313,13 @@ def test_format_1_is_read(tmp_path: Path) -> None:
     live.save(tmp_path)
     manifest = tmp_path / "manifests" / "000000000001.json"
     content = json.loads(manifest.read_text())
-    for name in ("format", "checksum", "lineage", "streams", "bound"):
+    for name in ("format", "checksum", "lineage", "streams", "read_files", "bound"):
         del content[name]
-    for each in content["relations"]:
-        del each["changes"]
-    from calitree.saved.manifest import _checksum
+    for described in content["relations"]:
+        del described["changes"]
+    from calitree.saved.manifest import checksum
 
-    content = {"format": 1, "checksum": _checksum(content), **content}
+    content = {"format": 1, "checksum": checksum(content), **content}
     manifest.write_text(json.dumps(content))
     first, second = (ct.open(tmp_path, engine="local") for _ in range(2))
     same(first, live)
@@ -352,8 +354,8 @@ def test_other_relations_go_together(tmp_path: Path) -> None:
     expected = calibrated()
     expected.update("sales", insert=one())
     expected.update("stores", upsert=[{"store": 1, "town": 9}], key="store")
-    for each in (second, ct.open(tmp_path, engine="local")):
-        same(each, expected)
+    for wide in (second, ct.open(tmp_path, engine="local")):
+        same(wide, expected)
     # What it had is still asked as it was.
     assert rows(second.at(at), group_by=["town"]) != rows(second, group_by=["town"])
     assert first.reload() == 2
@@ -397,8 +399,8 @@ def test_messages_of_both_sides_are_brought_up_to_date(tmp_path: Path) -> None:
     second.update("stores", delete="store = 3")  # none of its messages has been read
     second.save()
     opened = ct.open(tmp_path, engine="local")
-    for each in (second, opened):
-        plan = each.refresh(progress=False)
+    for wide in (second, opened):
+        plan = wide.refresh(progress=False)
         assert isinstance(plan, Plan) and not plan.computed
         assert {(key.source, key.target) for key in plan.refreshed} == {
             ("stores", "sales"),
@@ -460,8 +462,8 @@ def test_what_was_written_anew_is_taken_over(tmp_path: Path) -> None:
     """Its version is the same, or nothing of it is known here."""
     first, second = pair(tmp_path)
     third = ct.open(tmp_path, engine="local")
-    for each in (second, third):
-        rows(each, group_by=["town"], where="units > 1")  # its rows are read
+    for wide in (second, third):
+        rows(wide, group_by=["town"], where="units > 1")  # its rows are read
     first.update("sales", delete="units > 5")
     first.refresh()
     first.save()
@@ -472,8 +474,8 @@ def test_what_was_written_anew_is_taken_over(tmp_path: Path) -> None:
     expected = calibrated()
     expected.update("sales", delete="units > 5")
     expected.update("items", delete="price = 12")
-    for each in (second, third, ct.open(tmp_path, engine="local")):
-        same(each, expected)
+    for wide in (second, third, ct.open(tmp_path, engine="local")):
+        same(wide, expected)
 
 
 def test_another_tree_is_a_conflict(tmp_path: Path) -> None:
@@ -488,7 +490,7 @@ def test_another_tree_is_a_conflict(tmp_path: Path) -> None:
     assert other.save() == 3
 
 
-def test_a_directory_that_is_gone_is_made_again(tmp_path: Path) -> None:
+def test_a_directory_that_is_gone_is_created_again(tmp_path: Path) -> None:
     first, _ = pair(tmp_path / "tree")
     first.update("sales", insert=one())
     first.save()
@@ -556,11 +558,11 @@ def test_others_may_go_on_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     def early(directory: Directory, name: str, content: bytes) -> bool:
         monkeypatch.setattr(Directory, "create", create)
-        made = create(directory, name, content)
+        created = create(directory, name, content)
         second.update("stores", delete="store = 3")
         assert [second.save(), second.save()] == [3, 4]
         ct.saved.vacuum(tmp_path)
-        return made
+        return created
 
     first.update("sales", insert=one())
     monkeypatch.setattr(Directory, "create", early)
@@ -655,10 +657,10 @@ def test_updates_between_spark_and_local(spark: SparkSession, tmp_path: Path) ->
     for units, chosen in enumerate(("local", engine, "local")):
         opened = ct.open(tmp_path, engine=chosen)
         same(opened, expected)
-        for each in (opened, expected):
-            each.update("sales", insert=one(units=units), delete="units = 100")
-            each.update("sales", insert=one())
-            each.update("stores", upsert=[{"store": 3, "town": units}], key="store")
+        for wide in (opened, expected):
+            wide.update("sales", insert=one(units=units), delete="units = 100")
+            wide.update("sales", insert=one())
+            wide.update("stores", upsert=[{"store": 3, "town": units}], key="store")
         same(opened, expected)
         opened.save()
     assert live.reload() == 2

@@ -75,23 +75,23 @@ Answers = list[tuple[list[dict[str, Any]], bool]]
 
 def answers(wide: WideTable) -> Answers:
     """To all questions, with whether they are exact."""
-    return [(answer(wide, each), wide.query(**each).exact) for each in QUESTIONS]
+    return [(answer(wide, question), wide.query(**question).exact) for question in QUESTIONS]
 
 
 def same(opened: WideTable, live: WideTable | Answers) -> None:
     """All questions have the same answers."""
     expected = answers(live) if isinstance(live, WideTable) else live
     for question, (rows, exact) in zip(QUESTIONS, expected, strict=True):
-        found = opened.query(**question)
+        result = opened.query(**question)
         assert answer(opened, question) == rows, question
-        assert found.exact == exact
+        assert result.exact == exact
 
 
 def files(path: Path) -> dict[str, int]:
     return {
-        str(each.relative_to(path)): each.stat().st_mtime_ns
-        for each in path.rglob("*")
-        if each.is_file()
+        str(file.relative_to(path)): file.stat().st_mtime_ns
+        for file in path.rglob("*")
+        if file.is_file()
     }
 
 
@@ -131,8 +131,8 @@ def test_opening_reads_the_manifest_and_nothing_else(tmp_path: Path) -> None:
     calibrated("local").save(tmp_path)
     shutil.move(tmp_path / "messages", tmp_path / "away")
     (tmp_path / "manifests" / "000000000001.json").unlink()
-    for each in (tmp_path / "relations").iterdir():
-        each.unlink()
+    for file in (tmp_path / "relations").iterdir():
+        file.unlink()
     opened = ct.open(tmp_path, engine="local")
     assert opened.is_calibrated
     assert opened.plan(group_by=["city"]).reused
@@ -192,7 +192,7 @@ def test_large_relations_are_referenced(tmp_path: Path) -> None:
     live = shop(tmp_path).calibrate({"n": "count(*)", "units": "sum(units)"})
     live.save(tmp_path / "tree", copy_below=2000)
     status = ct.saved.status(tmp_path / "tree")
-    assert {each.name: each.where for each in status.relations} == {
+    assert {relation.name: relation.where for relation in status.relations} == {
         "sales": "in 2 files",
         "stores": "copied",
         "towns": "copied",
@@ -294,9 +294,9 @@ def test_types_stay(name: str, tmp_path: Path) -> None:
     live.save(tmp_path)
     opened = ct.open(tmp_path, engine="local")
     for question in ({}, {"group_by": ["k"]}, {"group_by": ["i"]}, {"where": "j > 4"}):
-        found, expected = opened.query(**question).arrow(), live.query(**question).arrow()
-        assert found.schema == expected.schema
-        assert repr(found.to_pylist()) == repr(expected.to_pylist())
+        answered, expected = opened.query(**question).arrow(), live.query(**question).arrow()
+        assert answered.schema == expected.schema
+        assert repr(answered.to_pylist()) == repr(expected.to_pylist())
 
 
 @pytest.mark.parametrize("engine", LOCAL)
@@ -407,8 +407,8 @@ def test_vacuuming(tmp_path: Path) -> None:
 def test_what_was_vacuumed_away_is_written_again(tmp_path: Path) -> None:
     live = calibrated("local")
     live.save(tmp_path)
-    for each in (*(tmp_path / "messages").iterdir(), *(tmp_path / "relations").iterdir()):
-        each.unlink()
+    for file in (*(tmp_path / "messages").iterdir(), *(tmp_path / "relations").iterdir()):
+        file.unlink()
     assert live.save() == 2
     same(ct.open(tmp_path, engine="local"), live)
 
@@ -547,10 +547,10 @@ def test_formats_and_damage(tmp_path: Path) -> None:
     live.save(tmp_path)
     manifest = tmp_path / "manifests" / "000000000002.json"
     whole = manifest.read_text()
-    newer = whole.replace('"format": 3', '"format": 4')
+    newer = whole.replace('"format": 4', '"format": 5')
     assert newer != whole
     manifest.write_text(newer)
-    with pytest.raises(ct.SavedError, match="has format 4, and this calitree reads formats 1 to 3"):
+    with pytest.raises(ct.SavedError, match="has format 5, and this calitree reads formats 1 to 4"):
         ct.open(tmp_path, engine="local")
     for damaged in (whole[:100], "", "[]", whole.replace('"n": "count(*)"', '"n": "count(1)"')):
         assert damaged != whole
@@ -562,8 +562,8 @@ def test_formats_and_damage(tmp_path: Path) -> None:
 
 def test_a_damaged_message(tmp_path: Path) -> None:
     calibrated("local", rows=5).save(tmp_path)
-    for each in (tmp_path / "messages").iterdir():
-        each.write_bytes(b"PAR1")
+    for file in (tmp_path / "messages").iterdir():
+        file.write_bytes(b"PAR1")
     with pytest.raises(ct.EngineError, match=r"Cannot read .*messages"):
         ct.open(tmp_path, engine="local").query()
 
@@ -600,7 +600,7 @@ def test_from_spark_to_local_and_back(
     again = ct.open(tmp_path / "local", engine=SparkEngine(spark))
     assert again.is_calibrated
     same(again, expected)
-    by_spark = [each for each in (tmp_path / "spark" / "messages").iterdir() if each.is_dir()]
+    by_spark = [path for path in (tmp_path / "spark" / "messages").iterdir() if path.is_dir()]
     assert bool(by_spark) == (small < 0)
 
 
@@ -671,7 +671,10 @@ def test_what_spark_reads_is_referenced(spark: SparkSession, tmp_path: Path) -> 
         graph.add_join("towns", "again", on="name")
         live = graph.calibrate({"n": "count(*)", "units": "sum(units)", "p": "max(people.people)"})
         live.save(tmp_path / "tree", copy_below=0)
-        where = {each.name: each.where for each in ct.saved.status(tmp_path / "tree").relations}
+        where = {
+            relation.name: relation.where
+            for relation in ct.saved.status(tmp_path / "tree").relations
+        }
         assert where["sales"] == "in 2 files"
         assert where["people"] == "in Spark's table saved_people"
         assert where["towns"] == "copied"
@@ -739,4 +742,4 @@ except ct.SavedError as error:
     )
     place = f"Cannot use {tmp_path / 'tree'} as the directory of a saved tree: "
     assert done.stdout.startswith(place) and "File too large" in done.stdout, done.stdout
-    assert not [each for each in (tmp_path / "tree").rglob("*") if each.is_file()]
+    assert not [file for file in (tmp_path / "tree").rglob("*") if file.is_file()]

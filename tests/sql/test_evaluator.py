@@ -98,7 +98,7 @@ def test_the_types_of_a_result_do_not_depend_on_the_rows() -> None:
 
 # --- random data and random trees
 
-MOMENTS = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31))
+TIMESTAMPS = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31))
 BIG = st.integers(-(2**63), 2**63 - 1)
 LETTERS = st.text(alphabet="abAB %_\\.é😀\n", max_size=6)
 
@@ -114,11 +114,11 @@ STRATEGIES: dict[str, st.SearchStrategy[Any]] = {
     "u": LETTERS,
     "b": st.booleans(),
     "c": st.booleans(),
-    "d": MOMENTS.map(datetime.date),
-    "e": MOMENTS.map(datetime.date),
-    "t": MOMENTS,
-    "v": MOMENTS,
-    "z": MOMENTS.map(lambda moment: moment.replace(tzinfo=UTC)),
+    "d": TIMESTAMPS.map(datetime.date),
+    "e": TIMESTAMPS.map(datetime.date),
+    "t": TIMESTAMPS,
+    "v": TIMESTAMPS,
+    "z": TIMESTAMPS.map(lambda timestamp: timestamp.replace(tzinfo=UTC)),
 }
 SMALL = STRATEGIES | {
     "i": st.integers(-20, 20),
@@ -164,13 +164,13 @@ def test_random_data(duck: Any, data: pa.Table, texts: list[str]) -> None:
 
 NUMBERS = st.sampled_from(["i", "j", "k", "x", "y", "m", "q", "1", "0", "2.5", "1e0", "null"])
 TRUTHS = st.sampled_from(["b", "c", "true", "null"])
-WORDS = st.sampled_from(["s", "u", "'a'", "null"])
+TEXT_LEAVES = st.sampled_from(["s", "u", "'a'", "null"])
 DAYS = st.sampled_from(["d", "e", "t", "v", "date '2020-02-29'"])
 
 
 def grow(parts: dict[str, st.SearchStrategy[str]]) -> dict[str, st.SearchStrategy[str]]:
     """Trees one level higher than those of `parts`."""
-    number, truth, word, day = (parts[name] for name in ("number", "truth", "word", "day"))
+    number, truth, string, day = (parts[name] for name in ("number", "truth", "text", "day"))
 
     def fill(templates: list[str], **holes: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         shapes = st.sampled_from(templates)
@@ -189,22 +189,22 @@ def grow(parts: dict[str, st.SearchStrategy[str]]) -> dict[str, st.SearchStrateg
         "({t} is not false)", "({a} in ({b}, 1, null))", "({a} is distinct from {b})",
         "({w} like '%a_')", "({w} ilike 'A%')", "({a} between {b} and 2)", "coalesce({t}, {u})",
     ]  # fmt: skip
-    words = [
+    texts = [
         "({w} || {v})", "lower({w})", "substring({w}, 2, 2)", "trim({w})", "coalesce({w}, {v})",
         "nullif({w}, {v})", "greatest({w}, {v})", "case when {t} then {w} else {v} end",
     ]  # fmt: skip
     days = ["case when {t} then {d} else {e} end", "date_trunc('week', {d})", "least({d}, {e})"]
-    holes = {"a": number, "b": number, "t": truth, "u": truth, "w": word, "v": word}
+    holes = {"a": number, "b": number, "t": truth, "u": truth, "w": string, "v": string}
     holes |= {"d": day, "e": day}
     return {
         "number": number | fill(arithmetic, **holes),
         "truth": truth | fill(conditions, **holes),
-        "word": word | fill(words, **holes),
+        "text": string | fill(texts, **holes),
         "day": day | fill(days, **holes),
     }
 
 
-LEAVES = {"number": NUMBERS, "truth": TRUTHS, "word": WORDS, "day": DAYS}
+LEAVES = {"number": NUMBERS, "truth": TRUTHS, "text": TEXT_LEAVES, "day": DAYS}
 TREES = grow(grow(LEAVES))
 
 
@@ -233,17 +233,17 @@ def of(text: str, **columns: pa.Array | pa.ChunkedArray) -> pa.Array:
     return evaluate(parse(text, resolve).node, columns, length)
 
 
-LARGE = pa.array([2**62, -(2**63), 3, None, 2**63 - 1])
+LARGE_INTEGERS = pa.array([2**62, -(2**63), 3, None, 2**63 - 1])
 
 
 @pytest.mark.parametrize("sign", ["+", "-", "*"])
 def test_an_overflow_continues_as_float(sign: str) -> None:
     other = pa.array([2**62, 1, -5, 7, -(2**63)])
-    result = of(f"a {sign} b", a=LARGE, b=other)
+    result = of(f"a {sign} b", a=LARGE_INTEGERS, b=other)
     assert result.type == pa.float64()
     exact = [
         None if a is None else eval(f"{a} {sign} {b}")
-        for a, b in zip(LARGE.to_pylist(), other.to_pylist(), strict=True)
+        for a, b in zip(LARGE_INTEGERS.to_pylist(), other.to_pylist(), strict=True)
     ]
     assert result.to_pylist() == [None if value is None else float(value) for value in exact]
 

@@ -93,12 +93,14 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
         return Place(f"memory://{name}")
     query = request.getfixturevalue("s3")
     bucket = f"{request.param}-{name}".rstrip("-")
-    made = fs.FileSystem.from_uri(f"s3://key:secret@{bucket}?{query}&allow_bucket_creation=true")
-    made[0].create_dir(bucket)
+    bucket_system = fs.FileSystem.from_uri(
+        f"s3://key:secret@{bucket}?{query}&allow_bucket_creation=true"
+    )
+    bucket_system[0].create_dir(bucket)
     return Place(f"{request.param}://key:secret@{bucket}/data", f"?{query}")
 
 
-def found(source: Any) -> list[str]:
+def names_of(source: Any) -> list[str]:
     """The ends of the files' paths."""
     files = files_of(source)
     assert files is not None
@@ -119,7 +121,7 @@ def test_every_way_of_naming_files(place: Place) -> None:
     assert files_of(one) == [one]
     assert files_of([one, two]) == [one, two]
     for directory in ("t/parts", "t/parts/"):
-        assert found(place.url(directory)) == [three, *parts]
+        assert names_of(place.url(directory)) == [three, *parts]
     for pattern, expected in {
         "t/parts/*.parquet": parts[:1],
         "t/parts/[ot]*.p*": parts,
@@ -130,7 +132,7 @@ def test_every_way_of_naming_files(place: Place) -> None:
         "t/parts/d**/*.pq": [],
     }.items():
         if expected:
-            assert sorted(found(place.url(pattern))) == sorted(expected), pattern
+            assert sorted(names_of(place.url(pattern))) == sorted(expected), pattern
         else:
             with pytest.raises(SchemaError, match="No file matches"):
                 files_of(place.url(pattern))
@@ -156,10 +158,10 @@ def test_partitioned_directories(place: Place) -> None:
     for source in (place.url("t"), place.url("t/**/*.parquet"), place.url("t/year=*/*/0.parquet")):
         files = files_of(source)
         assert files is not None
-        made = ParquetColumns("t", files, 2)
-        assert made.column("year").to_pylist() == [2020] * 2 + [2021] * 2 + [2022] * 2
-        assert made.column("city").to_pylist() == ["Köln"] * 2 + [None] * 2 + ["a b"] * 2
-        assert made.table().equals(arrow_table("t", source))
+        columns = ParquetColumns("t", files, 2)
+        assert columns.column("year").to_pylist() == [2020] * 2 + [2021] * 2 + [2022] * 2
+        assert columns.column("city").to_pylist() == ["Köln"] * 2 + [None] * 2 + ["a b"] * 2
+        assert columns.table().equals(arrow_table("t", source))
 
 
 def test_csv(place: Place) -> None:
@@ -212,8 +214,8 @@ def test_a_split_is_small_and_says_all(place: Place) -> None:
     place.write("t/year=1/0.parquet", SALES, row_group_size=1)
     files = files_of(place.url("t"))
     assert files is not None
-    made = ParquetColumns("t", files, 2)
-    where = made.everything.splits(3)[0]
+    columns = ParquetColumns("t", files, 2)
+    where = columns.everything.splits(3)[0]
     sent = pickle.dumps(where)
     assert len(sent) < 1000
     types = {"x": pa.float64(), "year": pa.int64()}
@@ -223,16 +225,16 @@ def test_a_split_is_small_and_says_all(place: Place) -> None:
 
 def test_a_file_that_has_changed_is_refused(place: Place) -> None:
     url = place.write("t/0.parquet", SALES)
-    made = wide(url, "local", {"n": "count(*)"})
+    tree = wide(url, "local", {"n": "count(*)"})
     place.write("t/0.parquet", SALES[:1])
     with pytest.raises(EngineError) as caught:
-        made.query(measures={"m": "max(x)"})
+        tree.query(measures={"m": "max(x)"})
     assert str(caught.value) == (
         f"sales: {shown(url)} has changed since it was added. Add it to a new graph."
     )
     place.system.delete_file(f"{place.there}/t/0.parquet")
     with pytest.raises(EngineError, match="has changed since it was added"):
-        made.query(measures={"m": "max(x)"})
+        tree.query(measures={"m": "max(x)"})
 
 
 # -- errors ----------------------------------------------------------------------------------------

@@ -48,11 +48,11 @@ def columns(source: Any, threads: int = 2) -> ParquetColumns:
 
 
 def graph(fact: Any, items: Any, **options: Any) -> ct.JoinGraph:
-    made = ct.JoinGraph(LocalEngine(**options))
-    made.add_relation("fact", fact)
-    made.add_relation("items", items)
-    made.add_join("fact", "items", on="k")
-    return made
+    declared = ct.JoinGraph(LocalEngine(**options))
+    declared.add_relation("fact", fact)
+    declared.add_relation("items", items)
+    declared.add_join("fact", "items", on="k")
+    return declared
 
 
 # -- what is read ----------------------------------------------------------------------------------
@@ -76,9 +76,9 @@ def test_a_column_is_read_when_it_is_needed(
 
     monkeypatch.setattr(ParquetColumns, "column", spied)
     fact, items = write(tmp_path / "f.parquet", FACT), write(tmp_path / "i.parquet", ITEMS)
-    made = graph(fact, items, large=large)
+    declared = graph(fact, items, large=large)
     assert read == [], "adding a relation reads footers"
-    wide = made.calibrate()
+    wide = declared.calibrate()
     assert sorted(read) == ["fact.k", "items.k"]
     assert asked(wide) == []
     assert asked(wide, group_by=["family"]) == ["items.family"]
@@ -122,9 +122,9 @@ def test_what_has_no_null(options: dict[str, Any], known: set[str], tmp_path: Pa
 
 def test_nested_columns_may_be_null(tmp_path: Path) -> None:
     nested = pa.table({"x": [1], "at": [{"x": 1}], "tags": [["a"]], "a.b": [1], "a": [2]})
-    made = columns(write(tmp_path / "a.parquet", nested))
-    assert made.null_free == {"x", "a.b", "a"}
-    assert made.table().equals(nested)
+    parquet = columns(write(tmp_path / "a.parquet", nested))
+    assert parquet.null_free == {"x", "a.b", "a"}
+    assert parquet.table().equals(nested)
 
 
 # -- several files ---------------------------------------------------------------------------------
@@ -139,12 +139,12 @@ def test_files_of_all_shapes(tmp_path: Path) -> None:
     assert pq.read_metadata(tmp_path / "d.parquet").num_row_groups == 0
     write(tmp_path / "e.parquet", FACT[:2].set_column(4, "note", pa.nulls(2)))
     for threads in (1, 2, 3, 16):
-        made = columns(tmp_path, threads)
-        assert made.rows == 14
-        assert made.schema == FACT.schema
-        assert made.table().equals(arrow_table("t", tmp_path))
-        assert made.column("note").to_pylist() == FACT["note"].to_pylist() * 2 + [None] * 2
-    assert made.null_free == {"y"}
+        parquet = columns(tmp_path, threads)
+        assert parquet.rows == 14
+        assert parquet.schema == FACT.schema
+        assert parquet.table().equals(arrow_table("t", tmp_path))
+        assert parquet.column("note").to_pylist() == FACT["note"].to_pylist() * 2 + [None] * 2
+    assert parquet.null_free == {"y"}
 
 
 @pytest.mark.parametrize("groups", [True, False])
@@ -171,11 +171,11 @@ def test_partitioned_directories(tmp_path: Path) -> None:
         part = pa.table({"k": pa.array(range(size), pa.int64())})
         write(tmp_path / f"year={year}" / f"city={city}" / "0.parquet", part, row_group_size=1)
     for threads in (1, 3):
-        made = columns(tmp_path, threads)
-        assert made.table().equals(arrow_table("t", tmp_path))
-        assert made.column("year").to_pylist() == [2020] * 3 + [2021] * 2 + [2022] * 4
-        assert made.column("city").to_pylist() == ["Köln"] * 3 + [None] * 2 + ["x"] * 4
-        assert (made.rows, made.null_free) == (9, {"k", "year"})
+        parquet = columns(tmp_path, threads)
+        assert parquet.table().equals(arrow_table("t", tmp_path))
+        assert parquet.column("year").to_pylist() == [2020] * 3 + [2021] * 2 + [2022] * 4
+        assert parquet.column("city").to_pylist() == ["Köln"] * 3 + [None] * 2 + ["x"] * 4
+        assert (parquet.rows, parquet.null_free) == (9, {"k", "year"})
     items = pa.table({"k": [0, 1, 2], "family": ["f", "g", "f"]})
     wide = graph(tmp_path, items, large=0).calibrate()
     rows = wide.query(group_by=["city", "family"], where="year < 2022").rows()
@@ -184,7 +184,7 @@ def test_partitioned_directories(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_files_that_differ_are_told_when_they_are_added(tmp_path: Path) -> None:
+def test_files_that_differ_are_refused_when_they_are_added(tmp_path: Path) -> None:
     a = write(tmp_path / "a.parquet", pa.table({"k": [1]}))
     b = write(tmp_path / "b.parquet", pa.table({"k": ["1"]}))
     with pytest.raises(SchemaError) as caught:
@@ -229,10 +229,10 @@ def test_columns_of_all_types(tmp_path: Path) -> None:
             "z": pa.array([b"1", None, b"\0"]),
         }
     )
-    made = columns(write(tmp_path / "a.parquet", table, row_group_size=2))
-    assert made.schema == table.schema
+    parquet = columns(write(tmp_path / "a.parquet", table, row_group_size=2))
+    assert parquet.schema == table.schema
     for label in table.column_names:
-        assert str(made.column(label).to_pylist()) == str(table[label].to_pylist())
+        assert str(parquet.column(label).to_pylist()) == str(table[label].to_pylist())
 
 
 @settings(max_examples=examples(25), deadline=None)

@@ -27,7 +27,7 @@ from calitree.types import kind_of_arrow
 from tests.support.scale import examples
 
 NAN = float("nan")
-DAY, MOMENT = datetime.date(2020, 1, 1), datetime.datetime(2020, 1, 1)
+DAY, INSTANT = datetime.date(2020, 1, 1), datetime.datetime(2020, 1, 1)
 
 
 def columns(source: Any) -> ParquetColumns:
@@ -47,15 +47,15 @@ def names(schema: pa.Schema) -> dict[str, str]:
     return {f"t.{label}": label for label in schema.names}
 
 
-def select(made: ParquetColumns, *filters: str) -> Selection:
-    wheres = [parsed(text, made.schema) for text in filters]
-    return made.select([Filter(where) for where in wheres], names(made.schema))
+def select(files: ParquetColumns, *filters: str) -> Selection:
+    wheres = [parsed(text, files.schema) for text in filters]
+    return files.select([Filter(where) for where in wheres], names(files.schema))
 
 
-def kept(made: ParquetColumns, *filters: str) -> list[int]:
+def kept(files: ParquetColumns, *filters: str) -> list[int]:
     """Which row groups are read, counted over all files."""
-    found = select(made, *filters)
-    return [found.among.index(each) for each in found.chosen]
+    selection = select(files, *filters)
+    return [selection.among.index(split) for split in selection.chosen]
 
 
 def read(splits: list[Split], schema: pa.Schema) -> pa.Table:
@@ -66,8 +66,8 @@ def read(splits: list[Split], schema: pa.Schema) -> pa.Table:
 def passing(table: pa.Table, where: tuple[Expression, ...]) -> str:
     """The rows that pass, as text, so that NaN is itself."""
     data = {f"t.{label}": table.column(label) for label in table.column_names}
-    for each in where:
-        mask = evaluate(each.node, data, table.num_rows)
+    for condition in where:
+        mask = evaluate(condition.node, data, table.num_rows)
         table = table.filter(pc.fill_null(mask, False))
         data = {f"t.{label}": table.column(label) for label in table.column_names}
     return str(table.to_pylist())
@@ -85,9 +85,11 @@ PLAIN = pa.table(
         "c": pa.array(list("aabbccdd")).dictionary_encode(),
         "b": [False] * 4 + [True] * 4,
         "d": [DAY + datetime.timedelta(100 * i) for i in range(8)],
-        "t": pa.array([MOMENT + datetime.timedelta(100 * i) for i in range(8)], pa.timestamp("ns")),
+        "t": pa.array(
+            [INSTANT + datetime.timedelta(100 * i) for i in range(8)], pa.timestamp("ns")
+        ),
         "z": pa.array(
-            [MOMENT + datetime.timedelta(100 * i) for i in range(8)],
+            [INSTANT + datetime.timedelta(100 * i) for i in range(8)],
             pa.timestamp("ms", "Europe/Berlin"),
         ),
         "n": [None] * 4 + [1] * 2 + [None, 1],
@@ -163,49 +165,51 @@ PRUNED = {
 @pytest.mark.parametrize("text", PRUNED)
 def test_what_is_read(text: str, tmp_path: Path) -> None:
     pq.write_table(PLAIN, tmp_path / "a.parquet", row_group_size=2)
-    made = columns(tmp_path)
-    assert kept(made, text) == PRUNED[text]
+    files = columns(tmp_path)
+    assert kept(files, text) == PRUNED[text]
     pq.write_table(PLAIN, tmp_path / "a.parquet", row_group_size=2, store_decimal_as_integer=True)
     assert kept(columns(tmp_path), text) == PRUNED[text]
 
 
-def test_what_is_left_out_is_told(tmp_path: Path) -> None:
+def test_the_number_of_row_groups_is_shown(tmp_path: Path) -> None:
     pq.write_table(PLAIN, tmp_path / "a.parquet", row_group_size=2)
-    found = select(columns(tmp_path), "i < 3")
-    assert str(found) == "2 of 4 row groups"
-    assert (found.rows, found.skipped_rows) == (4, 4)
-    assert [split.groups for split in found.splits(2)] == [(0,), (1,)]
-    assert [split.groups for split in found.splits(100)] == [(0, 1)]
+    selection = select(columns(tmp_path), "i < 3")
+    assert str(selection) == "2 of 4 row groups"
+    assert (selection.rows, selection.skipped_rows) == (4, 4)
+    assert [split.groups for split in selection.splits(2)] == [(0,), (1,)]
+    assert [split.groups for split in selection.splits(100)] == [(0, 1)]
 
 
 def test_a_group_is_read_if_any_filter_needs_it(tmp_path: Path) -> None:
     pq.write_table(PLAIN, tmp_path / "a.parquet", row_group_size=2)
-    made = columns(tmp_path)
-    assert kept(made, "i = 0", "s = 'h'") == [0, 3]
-    assert [split.groups for split in select(made, "i = 0", "s = 'h'").splits(9)] == [(0, 3)]
-    everything = made.select([Filter(parsed("i = 0", made.schema)), Filter(())], names(made.schema))
+    files = columns(tmp_path)
+    assert kept(files, "i = 0", "s = 'h'") == [0, 3]
+    assert [split.groups for split in select(files, "i = 0", "s = 'h'").splits(9)] == [(0, 3)]
+    everything = files.select(
+        [Filter(parsed("i = 0", files.schema)), Filter(())], names(files.schema)
+    )
     assert str(everything) == "4 of 4 row groups"
-    assert str(made.select([], names(made.schema))) == "0 of 4 row groups"
+    assert str(files.select([], names(files.schema))) == "0 of 4 row groups"
 
 
 def test_attributes_of_other_relations_do_not_count(tmp_path: Path) -> None:
     pq.write_table(PLAIN, tmp_path / "a.parquet", row_group_size=2)
-    made = columns(tmp_path)
-    where = parsed("i < 2 and u is null and b", made.schema)
-    assert str(made.select([Filter(where)], {"t.i": "i"})) == "1 of 4 row groups"
-    assert str(made.select([Filter(where)], {})) == "4 of 4 row groups"
+    files = columns(tmp_path)
+    where = parsed("i < 2 and u is null and b", files.schema)
+    assert str(files.select([Filter(where)], {"t.i": "i"})) == "1 of 4 row groups"
+    assert str(files.select([Filter(where)], {})) == "4 of 4 row groups"
 
 
 def test_where_nothing_can_pass_there_are_still_columns(tmp_path: Path) -> None:
     pq.write_table(PLAIN, tmp_path / "a.parquet", row_group_size=2)
-    made = columns(tmp_path)
-    found = select(made, "i > 100")
-    assert (str(found), found.rows) == ("0 of 4 row groups", 0)
-    assert read(found.splits(9), made.schema).equals(PLAIN[:0])
+    files = columns(tmp_path)
+    selection = select(files, "i > 100")
+    assert (str(selection), selection.rows) == ("0 of 4 row groups", 0)
+    assert read(selection.splits(9), files.schema).equals(PLAIN[:0])
     pq.ParquetWriter(tmp_path / "a.parquet", PLAIN.schema).close()
-    made = columns(tmp_path)
-    assert str(select(made, "i > 100")) == "0 of 0 row groups"
-    assert read(made.splits(9), made.schema).equals(PLAIN[:0])
+    files = columns(tmp_path)
+    assert str(select(files, "i > 100")) == "0 of 0 row groups"
+    assert read(files.splits(9), files.schema).equals(PLAIN[:0])
 
 
 # -- what footers may leave out --------------------------------------------------------------------
@@ -213,37 +217,37 @@ def test_where_nothing_can_pass_there_are_still_columns(tmp_path: Path) -> None:
 
 def test_without_statistics_everything_is_read(tmp_path: Path) -> None:
     pq.write_table(PLAIN, tmp_path / "a.parquet", row_group_size=2, write_statistics=["i"])
-    made = columns(tmp_path)
-    assert kept(made, "s = 'a'") == [0, 1, 2, 3]
-    assert kept(made, "s is null") == [0, 1, 2, 3]
-    assert kept(made, "i = 1 and s = 'a'") == [0]
+    files = columns(tmp_path)
+    assert kept(files, "s = 'a'") == [0, 1, 2, 3]
+    assert kept(files, "s is null") == [0, 1, 2, 3]
+    assert kept(files, "i = 1 and s = 'a'") == [0]
 
 
 def test_nan_is_in_no_statistics(tmp_path: Path) -> None:
     """It is greater than all numbers, and equal to itself."""
     table = pa.table({"f": pa.array([1.0, NAN, 3.0, 4.0, NAN, NAN, None, None], pa.float32())})
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=2)
-    made = columns(tmp_path)
+    files = columns(tmp_path)
     assert pq.read_metadata(tmp_path / "a.parquet").row_group(0).column(0).statistics.max == 1.0
-    assert kept(made, "f > 9") == [0, 1, 2]
-    assert kept(made, "f < 2") == [0, 2]
-    assert kept(made, "f = cast('nan' as double)") == [0, 1, 2]
-    assert kept(made, "f = 2") == [2]
+    assert kept(files, "f > 9") == [0, 1, 2]
+    assert kept(files, "f < 2") == [0, 2]
+    assert kept(files, "f = cast('nan' as double)") == [0, 1, 2]
+    assert kept(files, "f = 2") == [2]
 
 
 def test_text_that_was_cut_is_still_a_bound(tmp_path: Path) -> None:
     """Polars writes the first 64 bytes, the last of them one more in a maximum."""
     long = [("a" + "ö" * 60 + f"{i}") for i in range(4)] + ["€" * 40 + f"{i}" for i in range(4)]
     pl.DataFrame({"s": long}).write_parquet(tmp_path / "a.parquet", row_group_size=2)
-    made = columns(tmp_path)
+    files = columns(tmp_path)
     cut = pq.read_metadata(tmp_path / "a.parquet").row_group(0).column(0).statistics
     assert len(cut.min_raw) <= 64
     for i, text in enumerate(long):
-        assert i // 2 in kept(made, f"s = '{text}'")
-        assert i // 2 in kept(made, f"s >= '{text}'")
-        assert i // 2 in kept(made, f"s <= '{text}'")
-    assert kept(made, "s < 'a'") == []
-    assert 0 not in kept(made, "s > 'b'")
+        assert i // 2 in kept(files, f"s = '{text}'")
+        assert i // 2 in kept(files, f"s >= '{text}'")
+        assert i // 2 in kept(files, f"s <= '{text}'")
+    assert kept(files, "s < 'a'") == []
+    assert 0 not in kept(files, "s > 'b'")
 
 
 def test_moments_that_python_has_no_word_for(tmp_path: Path) -> None:
@@ -256,15 +260,15 @@ def test_moments_that_python_has_no_word_for(tmp_path: Path) -> None:
         }
     )
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=1)
-    made = columns(tmp_path)
-    assert kept(made, "d > '9999-12-31'") == [0, 1]
-    assert kept(made, "d < '9999-12-31'") == []
-    assert kept(made, "t < '2020-01-01'") == []
-    assert kept(made, "first < '1700-01-01'") == [0]
-    assert kept(made, "ns > '2020-01-01'") == [1]
-    assert kept(made, "ns = '2020-01-01'") == [1], "which it would be in microseconds"
-    assert kept(made, "ns < '9999-12-31'") == [0, 1]
-    assert kept(made, "ns in ('9999-12-31', '2020-01-01')") == [1]
+    files = columns(tmp_path)
+    assert kept(files, "d > '9999-12-31'") == [0, 1]
+    assert kept(files, "d < '9999-12-31'") == []
+    assert kept(files, "t < '2020-01-01'") == []
+    assert kept(files, "first < '1700-01-01'") == [0]
+    assert kept(files, "ns > '2020-01-01'") == [1]
+    assert kept(files, "ns = '2020-01-01'") == [1], "which it would be in microseconds"
+    assert kept(files, "ns < '9999-12-31'") == [0, 1]
+    assert kept(files, "ns in ('9999-12-31', '2020-01-01')") == [1]
 
 
 def test_decimals_that_are_compared_as_doubles(tmp_path: Path) -> None:
@@ -272,22 +276,22 @@ def test_decimals_that_are_compared_as_doubles(tmp_path: Path) -> None:
     near = Decimal("10.00000000000000000001")
     table = pa.table({"w": pa.array([near, Decimal(10**38)], pa.decimal256(60, 20))})
     pq.write_table(table, tmp_path / "a.parquet")
-    made = columns(tmp_path)
-    assert passing(table, parsed("w = 10", made.schema)) == str(table[:1].to_pylist())
-    assert kept(made, "w = 10") == [0]
-    assert kept(made, "w is null") == []
+    files = columns(tmp_path)
+    assert passing(table, parsed("w = 10", files.schema)) == str(table[:1].to_pylist())
+    assert kept(files, "w = 10") == [0]
+    assert kept(files, "w is null") == []
 
 
 def test_columns_that_have_columns(tmp_path: Path) -> None:
     table = pa.table({"a": [{"b": 1}, {"b": 2}], "a.b": [7, 8]})
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=1)
-    made = columns(tmp_path)
-    where = parsed('"a.b" = 7', made.schema)
-    assert [each.groups for each in made.select([Filter(where)], names(made.schema)).chosen] == [
-        (0,)
-    ]
-    assert kept(made, "a is null") == [0, 1]
-    assert made.null_free == {"a.b"}
+    files = columns(tmp_path)
+    where = parsed('"a.b" = 7', files.schema)
+    assert [
+        split.groups for split in files.select([Filter(where)], names(files.schema)).chosen
+    ] == [(0,)]
+    assert kept(files, "a is null") == [0, 1]
+    assert files.null_free == {"a.b"}
 
 
 def test_directories_tell_values(tmp_path: Path) -> None:
@@ -296,20 +300,20 @@ def test_directories_tell_values(tmp_path: Path) -> None:
         path = tmp_path / f"year={year}" / f"city={city}" / "0.parquet"
         path.parent.mkdir(parents=True)
         pq.write_table(pa.table({"k": [2 * i, 2 * i + 1]}), path, row_group_size=1)
-    made = columns(tmp_path)
-    assert kept(made, "year = 2021") == [2, 3]
-    assert kept(made, "year > 2020 and k < 3") == [2]
-    assert kept(made, "city = 'Köln'") == [0, 1]
-    assert kept(made, "city is null") == [2, 3]
-    assert kept(made, "city <> 'x'") == [0, 1]
+    files = columns(tmp_path)
+    assert kept(files, "year = 2021") == [2, 3]
+    assert kept(files, "year > 2020 and k < 3") == [2]
+    assert kept(files, "city = 'Köln'") == [0, 1]
+    assert kept(files, "city is null") == [2, 3]
+    assert kept(files, "city <> 'x'") == [0, 1]
 
 
 def test_files_that_have_a_column_of_no_type(tmp_path: Path) -> None:
     pq.write_table(pa.table({"k": [1, 2]}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"k": pa.nulls(2)}), tmp_path / "b.parquet")
-    made = columns(tmp_path)
-    assert 0 not in kept(made, "k > 2")
-    assert kept(made, "k is null")[-1] == 1
+    files = columns(tmp_path)
+    assert 0 not in kept(files, "k > 2")
+    assert kept(files, "k is null")[-1] == 1
 
 
 def test_statistics_are_looked_at_once_and_only_for_a_filter(
@@ -326,11 +330,11 @@ def test_statistics_are_looked_at_once_and_only_for_a_filter(
 
     monkeypatch.setattr(calitree.storage.parquet, "bounds_of", spied)
     pq.write_table(PLAIN, tmp_path / "a.parquet", row_group_size=2)
-    made = columns(tmp_path)
-    made.splits(3)
+    files = columns(tmp_path)
+    files.splits(3)
     assert seen == []
-    select(made, "i = 1", "i = 2 and s = 'x'")
-    select(made, "i = 3")
+    select(files, "i = 1", "i = 2 and s = 'x'")
+    select(files, "i = 3")
     assert seen == ["i", "s"]
 
 
@@ -341,8 +345,8 @@ def quoted(value: object) -> str:
     return f"'{value}'"
 
 
-def moment(second: int) -> datetime.datetime:
-    return MOMENT + datetime.timedelta(seconds=second, microseconds=second % 7)
+def instant(second: int) -> datetime.datetime:
+    return INSTANT + datetime.timedelta(seconds=second, microseconds=second % 7)
 
 
 LITTLE = st.integers(-4, 4)
@@ -350,7 +354,7 @@ FLOATS = st.sampled_from([0.0, -0.0, 1.5, -2.0, NAN, math.inf, -math.inf, 1e300]
 TEXTS = st.sampled_from(["", "a", "ab", "b", "ö", "z" * 70, "z" * 70 + "y"])
 WHOLE = st.one_of(LITTLE.map(str), LITTLE.map(lambda i: f"{i}.5"), LITTLE.map(lambda i: f"{i}e0"))
 DAYS = LITTLE.map(lambda i: DAY + datetime.timedelta(i * 90))
-MOMENTS = LITTLE.map(lambda i: moment(i * 40_000))
+INSTANTS = LITTLE.map(lambda i: instant(i * 40_000))
 
 KINDS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any], st.SearchStrategy[str]]] = {
     "i": (pa.int16(), LITTLE, WHOLE),
@@ -368,9 +372,9 @@ KINDS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any], st.SearchStrategy[st
     "b": (pa.bool_(), st.booleans(), st.sampled_from(["true", "false"])),
     "d": (pa.date32(), DAYS, DAYS.map(quoted)),
     "e": (pa.date64(), DAYS, DAYS.map(quoted)),
-    "t": (pa.timestamp("us"), MOMENTS, MOMENTS.map(quoted)),
-    "ns": (pa.timestamp("ns"), MOMENTS, st.one_of(MOMENTS.map(quoted), st.just("'9999-12-31'"))),
-    "z": (pa.timestamp("ms", "Asia/Tokyo"), MOMENTS, MOMENTS.map(quoted)),
+    "t": (pa.timestamp("us"), INSTANTS, INSTANTS.map(quoted)),
+    "ns": (pa.timestamp("ns"), INSTANTS, st.one_of(INSTANTS.map(quoted), st.just("'9999-12-31'"))),
+    "z": (pa.timestamp("ms", "Asia/Tokyo"), INSTANTS, INSTANTS.map(quoted)),
     "x": (pa.null(), st.none(), st.just("1")),
     "year": (pa.int64(), LITTLE, WHOLE),
     "city": (pa.string(), TEXTS, TEXTS.map(quoted)),
@@ -420,7 +424,7 @@ STORED = [label for label in KINDS if label not in ("year", "city")]
 @st.composite
 def files(draw: st.DrawFn) -> list[tuple[dict[str, list[Any]], str, str, dict[str, Any]]]:
     """Some files: their columns, the directory values, how they are written."""
-    found = []
+    parts = []
     for _ in range(draw(st.integers(1, 2))):
         rows = draw(st.integers(0, 6))
         nulls = draw(st.booleans())
@@ -439,8 +443,8 @@ def files(draw: st.DrawFn) -> list[tuple[dict[str, list[Any]], str, str, dict[st
             "use_deprecated_int96_timestamps": draw(st.sampled_from([False, False, True])),
             "version": draw(st.sampled_from(["1.0", "2.6"])),
         }
-        found.append((data, draw(LITTLE.map(str)), draw(st.sampled_from(["a", "b", "z"])), options))
-    return found
+        parts.append((data, draw(LITTLE.map(str)), draw(st.sampled_from(["a", "b", "z"])), options))
+    return parts
 
 
 @settings(max_examples=examples(50))
@@ -460,22 +464,22 @@ def test_no_row_that_passes_is_left_out(
             "use_deprecated_int96_timestamps": same["use_deprecated_int96_timestamps"],
         }
         pq.write_table(pa.table(data, schema=schema), path, **written)
-    made = columns(directory)
-    whole = made.table()
+    files = columns(directory)
+    whole = files.table()
     wheres = []
     for text in texts:
-        where = parsed(text, made.schema)
+        where = parsed(text, files.schema)
         try:
             expected = passing(whole, where)
         except ExpressionError:
             continue
         wheres.append(where)
-        found = made.select([Filter(where)], names(made.schema))
-        assert found.rows + found.skipped_rows == made.rows
-        assert passing(read(found.splits(4), made.schema), where) == expected, text
+        selection = files.select([Filter(where)], names(files.schema))
+        assert selection.rows + selection.skipped_rows == files.rows
+        assert passing(read(selection.splits(4), files.schema), where) == expected, text
     assume(wheres)
     joint = read(
-        made.select([Filter(w) for w in wheres], names(made.schema)).splits(4), made.schema
+        files.select([Filter(w) for w in wheres], names(files.schema)).splits(4), files.schema
     )
     for where in wheres:
         assert passing(joint, where) == passing(whole, where)
@@ -499,14 +503,14 @@ def test_row_groups_that_meet_none_of_some_values(
     path = tmp_path / "t.parquet"
     column = pa.array([*range(40), *[None] * 10], pa.int32())
     pq.write_table(pa.table({"i": column, "f": column.cast(pa.float64())}), path, row_group_size=10)
-    made = ParquetColumns("t", [str(path)], 1)
-    met = [("t.i", pa.array(values, pa.int64()))]
-    found = made.select([Filter((), met)], {"t.i": "i"})
-    assert [each.groups for each in found.chosen] == [(group,) for group in groups]
+    files = ParquetColumns("t", [str(path)], 1)
+    keys = [("t.i", pa.array(values, pa.int64()))]
+    selection = files.select([Filter((), keys)], {"t.i": "i"})
+    assert [split.groups for split in selection.chosen] == [(group,) for group in groups]
     text = [("t.i", pa.array(["a"]))]
-    assert len(made.select([Filter((), text)], {"t.i": "i"}).chosen) == 5, "not to be compared"
+    assert len(files.select([Filter((), text)], {"t.i": "i"}).chosen) == 5, "not to be compared"
     floats = [("t.f", pa.array([5.0]))]
-    assert len(made.select([Filter((), floats)], {"t.f": "f"}).chosen) == 5, "NaN may be anywhere"
+    assert len(files.select([Filter((), floats)], {"t.f": "f"}).chosen) == 5, "NaN may be anywhere"
 
 
 @pytest.mark.parametrize(
@@ -532,6 +536,6 @@ def test_values_of_other_types(
 ) -> None:
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"k": column}), path, row_group_size=1)
-    made = ParquetColumns("t", [str(path)], 1)
-    found = made.select([Filter((), [("t.k", values)])], {"t.k": "k"})
-    assert [each.groups for each in found.chosen] == [(group,) for group in groups]
+    files = ParquetColumns("t", [str(path)], 1)
+    selection = files.select([Filter((), [("t.k", values)])], {"t.k": "k"})
+    assert [split.groups for split in selection.chosen] == [(group,) for group in groups]

@@ -8,7 +8,7 @@ from calitree import JoinGraph
 
 
 def namespace() -> dict[str, Any]:
-    graph = JoinGraph(engine="reference")
+    graph = JoinGraph(engine="local")
     graph.add_relation("sales", {"store": [1, 1, 2], "price": [10, 20, 5]})
     graph.add_relation("stores", {"id": [1, 2], "city": ["Quito", "Cuenca"]})
     graph.add_join("sales", "stores", on={"store": "id"})

@@ -1,7 +1,7 @@
 """Expressions that every evaluator must agree on, and data to try them with.
 
 `COLUMNS` has the values that break things: NULL, NaN, infinities, negative zero, the ends of int32,
-leap days, weeks across years, moments before 1970, characters of several bytes.
+leap days, weeks across years, timestamps before 1970, characters of several bytes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The pivot's answer, adjusted by what has changed in one relation.
 
-The answer is one more message: from the root to whoever asks. So it can be kept, and take a change like
-any other: the rows that came and went, absorbed at their own bag with what arrives there, are what is to
-be added and subtracted. No message is sent, and no row is read that has not changed.
+The answer is one more message: from the root to whoever asks. So it can be kept, and take a change like any
+other: the rows that came and went are absorbed at their own bag with what arrives there, and the result is
+added and subtracted. No message is sent, and no row is read that has not changed.
 """
 
 from __future__ import annotations
@@ -11,39 +11,39 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from calitree.calibration.compiler import Wiring
-from calitree.calibration.message import Message, column_names
+from calitree.calibration.message import Message
 from calitree.calibration.planning.placement import Placement
 from calitree.calibration.planning.plan import Absorb, Plan
 from calitree.engines.api.contraction import Contraction, Table
 from calitree.engines.api.protocol import Engine, updatable
 from calitree.engines.api.signed import Linear, Signed, can_subtract
-from calitree.jointree.hypertree import Edge
+from calitree.jointree.bag import Edge
 from calitree.jointree.schema import Schema
-from calitree.query.annotation import COUNT
 
 
 @dataclass(frozen=True, eq=False)
 class Adjustment:
-    """How changes of one relation change the answer, given what the other relations send."""
+    """How changes of one relation change the answer, given the messages of the other relations."""
 
     plan: Plan
     contraction: Contraction
     at: int
     """Which of its inputs is the relation."""
     rows: str | None
+    """The column that counts rows."""
     is_alone: bool
     """Whether no other input is a formal sum."""
 
     def __call__(self, engine: Engine, answer: Table, change: Signed) -> Table | None:
-        """The answer after a change; None if it cannot be had from the one before."""
+        """The answer after a change; None if it cannot be computed from the one before."""
         (output,) = self.contraction.outputs
         if change.minus and not can_subtract(output, self.rows):
             return None
         if self.is_alone:
             plus, minus = self._absorbed(engine, change.plus), self._absorbed(engine, change.minus)
         else:
-            (found,) = Linear(self.contraction.having(self.at, change), (self.rows,)).sums(engine)
-            plus, minus = list(found.plus), list(found.minus)
+            (sums,) = Linear(self.contraction.having(self.at, change), (self.rows,)).sums(engine)
+            plus, minus = list(sums.plus), list(sums.minus)
         return updatable(engine).add(output, [answer, *plus], minus, self.rows)
 
     def _absorbed(self, engine: Engine, parts: Sequence[Table]) -> list[Table]:
@@ -53,7 +53,7 @@ class Adjustment:
 def adjustment(
     schema: Schema, placement: Placement, stored: Mapping[Edge, Message], relation: str
 ) -> Adjustment | None:
-    """For changes of this relation, if all that arrives at its bag is at hand."""
+    """For changes of this relation, if all messages that arrive at its bag are stored."""
     tree, query = placement.tree, placement.query
     bag = tree.home(relation)
     arriving = [(n, bag) for n in tree.neighbours(bag) if (n, bag) in placement.edges]
@@ -62,10 +62,9 @@ def adjustment(
     absorb = Absorb(bag, query.keep, placement.where(bag, None), query.aggregates)
     reused = tuple(placement.keys[edge] for edge in arriving)
     plan = Plan(bag, (), reused, absorb, placement.placed(bag, placement), adjusts=relation)
-    call = Wiring(schema, placement, stored, plan).absorb()
+    call = Wiring(schema, placement, stored).absorb(absorb)
     relations = [r for r in tree.bag(bag).relations if r in query.relations]
-    rows = column_names(query.aggregates).get(COUNT)
     contraction, at = call.linear({}).contraction, relations.index(relation)
-    others = (each.table for i, each in enumerate(contraction.inputs) if i != at)
+    others = (other.table for i, other in enumerate(contraction.inputs) if i != at)
     alone = not any(isinstance(table, Signed) for table in others)
-    return Adjustment(plan, contraction, at, rows, alone)
+    return Adjustment(plan, contraction, at, call.rows[0], alone)

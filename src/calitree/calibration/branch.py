@@ -1,8 +1,7 @@
-"""A line of versions: the tree's own, or that of a what-if."""
+"""A branch: the successive versions of a tree, or of a what-if."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from math import inf
 from threading import RLock
@@ -25,36 +24,39 @@ MEMORY_LIMIT = 1 << 30
 """Bytes of the messages that delta queries may keep beside the pivot's own."""
 TOTAL = Question()
 
-KEPT = 100
-"""So many versions can be told; older ones would keep their rows in memory for ever."""
+VERSIONS_KEPT = 100
+"""Older versions of a branch are dropped, as they would keep their rows in memory for ever."""
 
 
-class Origin(NamedTuple):
-    """What a what-if supposes something else of."""
+class ForkPoint(NamedTuple):
+    """The branch that a what-if was made from, and the snapshot that it began with."""
 
     branch: Branch
     snapshot: Snapshot
 
 
 class Branch:
-    """Snapshots, oldest first, and the one that is asked: `head`. Who reads takes a snapshot, and waits
-    for nobody; who writes holds `lock`.
+    """Snapshots, oldest first, and the one that is asked: `head`.
+
+    Readers take the head and wait for nobody; writers hold `lock`. While it is held, those of the branch
+    that a what-if was made from, of the state, of the store, of updated relations and of the engine may be
+    taken.
     """
 
     def __init__(
-        self, first: Snapshot, origin: Origin | None = None, is_past: bool = False
+        self, first: Snapshot, fork_point: ForkPoint | None = None, is_past: bool = False
     ) -> None:
-        self.head, self.origin = first, origin
+        self.head, self.fork_point = first, fork_point
         self.state = first.state
         """What all versions share."""
         self.is_past = is_past
-        """Whether its head is an earlier version, which stays."""
-        self.is_main = origin is None and not is_past
-        """Whether it is the tree's own, whose messages stay."""
+        """Whether its head is an earlier version, which cannot be changed."""
+        self.is_main = fork_point is None and not is_past
+        """Whether it is the tree's own, whose messages are pinned."""
         self.lock = RLock()
         self.calibration: Plan | None = None
         """How the messages were last brought up to date."""
-        self._snapshots = OrderedDict([(first.number, first)])
+        self._snapshots = {first.number: first}
 
     @classmethod
     def new(
@@ -68,44 +70,48 @@ class Branch:
         memory_limit: int = MEMORY_LIMIT,
         maintenance: Mode = "lazy",
     ) -> Branch:
-        """A tree that has no message yet: `refresh` passes them all, a query those it needs."""
-        if tree.relations != {r: frozenset(c) for r, c in schema.columns_of.items()}:
+        """A tree that has no message yet: `refresh` computes all of them, a query those it needs."""
+        if tree.relations != schema.attributes_of:
             raise QueryError(
                 "The tree was made for another join graph; make it anew with g.hypertree()."
             )
-        state = TreeState(engine, tree, dict(measures), pivot, Store(memory_limit), maintenance)
+        state = TreeState(
+            engine, tree, dict(measures), pivot, Store(memory_limit), maintenance=maintenance
+        )
         return cls(Snapshot(state, 0, schema).checked())
 
     def extended(self, schema: Schema, tree: Hypertree) -> Branch:
-        """One of its own on a tree that has a bag more. It begins with all messages of this one."""
+        """A new branch on a tree that has a bag more. It begins with all messages of this one."""
         return Branch(Snapshot(self.state.with_tree(tree), 0, schema).checked())
 
     @property
     def versions(self) -> range:
         """The numbers of the versions that are known."""
-        return range(next(iter(self._snapshots)), next(reversed(self._snapshots)) + 1)
+        numbers = tuple(self._snapshots)  # at once, as a writer may be adding one
+        return range(numbers[0], numbers[-1] + 1)
 
     def at(self, version: int) -> Branch:
         """The branch as it was at a version."""
-        found = self._snapshots.get(version)
-        if found is None:
-            first, last = self.versions[0], self.versions[-1]
+        snapshot = self._snapshots.get(version)
+        if snapshot is None:
+            versions = self.versions
             known = (
-                f"There is only version {last}."
-                if first == last
-                else f"There are {first} to {last}."
+                f"There is only version {versions[0]}."
+                if len(versions) == 1
+                else f"There are {versions[0]} to {versions[-1]}."
             )
             raise UpdateError(f"There is no version {version!r} any more, or not yet. {known}")
-        other = Branch(found, self.origin, is_past=True)
+        other = Branch(snapshot, self.fork_point, is_past=True)
         other.calibration, other._snapshots = self.calibration, self._snapshots
         return other
 
     def fork(self) -> Branch:
-        """One for a what-if, which begins as this one is."""
-        return Branch(self.head, Origin(self, self.head))
+        """A branch for a what-if, which begins as this one is."""
+        head = self.head  # read once: what the what-if begins with is what it is compared with
+        return Branch(head, ForkPoint(self, head))
 
     def check_present(self) -> None:
-        """An error if this is an earlier version."""
+        """Raise an error if this is an earlier version."""
         if self.is_past:
             raise UpdateError(
                 f"This is version {self.head.number} as it was, and stays so. Update the tree it is "
@@ -115,48 +121,55 @@ class Branch:
     # -- changing --------------------------------------------------------------------------------
 
     def update(self, changes: Mapping[str, Change]) -> int:
-        """The next version, by changes of some relations; its number."""
+        """Make the next version by changes of some relations; its number."""
         with self.lock:
             engine, relations = self.state.engine, self.head.schema.relations
-            some = {name: change for name, change in changes.items() if change}
-            return self.advance({n: updated(engine, relations[n], some[n]) for n in some})
+            return self.advance(
+                {
+                    n: updated(engine, relations[n], change)
+                    for n, change in changes.items()
+                    if change
+                }
+            )
 
     def advance(self, changed: Mapping[str, Relation]) -> int:
-        """The next version, with these relations in place of what they were; its number."""
+        """Make the next version, in which these relations are replaced; its number."""
         with self.lock:
             if changed:
                 self.head = self.head.successor(self.head.number + 1, changed)
                 self._snapshots[self.head.number] = self.head
-                while len(self._snapshots) > KEPT:
-                    self._snapshots.popitem(last=False)
+                while len(self._snapshots) > VERSIONS_KEPT:
+                    del self._snapshots[next(iter(self._snapshots))]
                 if self.state.maintenance == "eager" and self.is_main:
                     self.refresh(progress=False)
             return self.head.number
 
     def commit(self) -> int:
-        """Make a what-if true: the number of the new version of what it was made of."""
-        if self.origin is None:
-            raise UpdateError("Only a what-if can be committed; this is the tree itself.")
-        target, then = self.origin
-        with target.lock:
-            target.check_present()
-            ours = self.head.changed_from(then)
-            theirs = target.head.changed_from(then)
-            both = sorted(ours.keys() & theirs.keys())
-            if both:
-                raise ConflictError(
-                    f"{', '.join(both)} changed since this was supposed (at version {then.number}; "
-                    f"now it is {target.head.number}). Suppose it again on what is now."
-                )
-            number = target.advance(ours)
-            self.origin, self.head = Origin(target, target.head), target.head
-            self._snapshots = OrderedDict([(number, self.head)])
+        """Make a what-if the next version of the branch it was made from; that version's number."""
+        with self.lock:
+            if self.fork_point is None:
+                raise UpdateError("Only a what-if can be committed; this is the tree itself.")
+            target, then = self.fork_point
+            with target.lock:
+                target.check_present()
+                ours = self.head.changed_from(then)
+                theirs = target.head.changed_from(then)
+                both = sorted(ours.keys() & theirs.keys())
+                if both:
+                    raise ConflictError(
+                        f"{', '.join(both)} changed since this was supposed (at version {then.number}; "
+                        f"now it is {target.head.number}). Suppose it again on what is now."
+                    )
+                number = target.advance(ours)
+                self.head = target.head
+            self.fork_point = ForkPoint(target, self.head)
+            self._snapshots = {number: self.head}
             return number
 
     # -- keeping fresh ---------------------------------------------------------------------------
 
     def refresh(self, progress: Progress | bool | None) -> Plan:
-        """Bring every message of the pivots up to date, and tell how."""
+        """Bring every message of the pivots up to date; the plan that did so."""
         self.calibration = refresh(self.head, progress, self.is_main)
         return self.calibration
 
@@ -166,8 +179,9 @@ class Branch:
         progress: Progress | bool | None = None,
         room: float = inf,
     ) -> list[Question]:
-        """Calibrate further pivots, to be kept and refreshed with the tree's own from now on: all, or
-        those of them, in this order, whose new messages have `room`.
+        """Calibrate more pivots; their messages are kept and refreshed with the tree's own from now on.
+
+        Of these, in their order, those are added whose new messages fit into `room` bytes.
         """
         if not self.is_main:
             raise QueryError(
@@ -176,7 +190,7 @@ class Branch:
             )
         with self.lock:
             snapshot, store = self.head, self.state.store
-            placements = [snapshot.cube_pivot(each) for each in pivots]
+            placements = [snapshot.cube_pivot(question) for question in pivots]
             self.calibration, messages = calibrate(
                 snapshot, [snapshot.pivot, *placements], progress
             )

@@ -1,108 +1,92 @@
-"""Several pivots of one tree, calibrated together (paper §4.1, data cubes).
+"""Calibrating a tree: all messages of its pivots, passed together (paper §4.1, data cubes).
 
-The message u → v of a pivot that groups by S carries what of S lies only behind u. So pivots that agree
-there share it, and all pivots of up to k attributes need, for each directed edge, one message for every
-choice of up to k attributes behind it: far fewer than pivots times edges. All that a bag sends at one
-time is one contraction, so that a large relation is read once for all of them.
+The message u → v of a pivot that groups by S keeps the attributes of S that only u's side has. So pivots
+that agree there share it, and all pivots of up to k attributes need, for each directed edge, one message
+for every choice of up to k attributes of its source's side: far fewer than pivots times edges. All that a
+bag sends at one time is one contraction, so that a large relation is read once for all of them.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from calitree.calibration.compiler import Call, Wiring, together
+from calitree.calibration.compiler import Call, Wiring, merged_call
 from calitree.calibration.maintenance import refresh_messages
-from calitree.calibration.message import Message, MessageKey, column_names
+from calitree.calibration.message import Message, MessageKey
 from calitree.calibration.planning.placement import Placement
 from calitree.calibration.planning.plan import Measured, Plan, Send, Step
 from calitree.calibration.planning.planner import plan_calibration
 from calitree.calibration.planning.staleness import find_messages, stored_edges
 from calitree.calibration.snapshot import Snapshot
-from calitree.engines.api.protocol import Engine, Watch
-from calitree.jointree.hypertree import Edge
-from calitree.jointree.schema import Schema
+from calitree.engines.api.protocol import Watch
+from calitree.jointree.bag import Edge
 from calitree.progress import Progress, progress_bar
 from calitree.query.annotation import Aggregate
 from calitree.query.binder import Question
 
 Messages = Mapping[MessageKey, Sequence[Message]]
-"""Those of one key differ in the columns that they carry."""
+"""Those of one key differ in their columns."""
 
-BATCH = 16
-"""Messages that are sent in one contraction at most."""
+MESSAGES_PER_CONTRACTION = 16
 
 
 class Calibration:
-    """One run of a plan that calibrates some pivots. `found` are the new messages."""
+    """One run of a plan that calibrates some pivots."""
 
     def __init__(
-        self,
-        engine: Engine,
-        schema: Schema,
-        placements: Sequence[Placement],
-        stored: Messages,
-        plan: Plan,
+        self, snapshot: Snapshot, pivots: Sequence[Placement], stored: Messages, plan: Plan
     ) -> None:
-        self.engine, self.schema, self.plan = engine, schema, plan
-        self.messages = {key: list(each) for key, each in stored.items()}
-        """Those stored, and those found."""
-        self.found: list[Message] = []
+        self.engine, self.schema, self.plan = snapshot.state.engine, snapshot.schema, plan
+        self.messages = {key: list(alike) for key, alike in stored.items()}
+        """Those stored, and those sent."""
         self.measured: dict[MessageKey | None, Measured] = {}
         self._owner: dict[tuple[MessageKey, tuple[Aggregate, ...]], Placement] = {}
-        for placement in placements:
-            for edge, key in placement.keys.items():
-                self._owner.setdefault((key, placement.sides[edge].columns), placement)
+        for pivot in pivots:
+            for edge, key in pivot.keys.items():
+                self._owner.setdefault((key, pivot.subtrees[edge].columns), pivot)
 
     def batches(self) -> Iterator[Step]:
         """The plan's steps, in parts that an engine can take at a time."""
+        size = MESSAGES_PER_CONTRACTION
         for step in self.plan.steps:
-            for at in range(0, len(step.sends), BATCH):
-                yield Step(step.bag, step.sends[at : at + BATCH])
+            for at in range(0, len(step.sends), size):
+                yield Step(step.bag, step.sends[at : at + size])
 
     def send(self, step: Step, watch: Watch | None = None) -> None:
         """Compute all messages of one step in one contraction."""
-        started = time.perf_counter()
-        call = self._call(step)
-        linear = call.linear({})
-        tables = linear.tables(self.engine, watch)
-        seconds, how = time.perf_counter() - started, linear.how(self.engine)
-        for send, table in zip(call.sends, tables, strict=True):
-            message = Message(send.key, table, column_names(send.aggregates))
-            self.found.append(message)
-            self.messages.setdefault(send.key, []).append(message)
-            self.measured[send.key] = Measured(table.rows, seconds, how)
+        for message, measured in self._call(step).send(self.engine, {}, watch):
+            self.messages.setdefault(message.key, []).append(message)
+            self.measured[message.key] = measured
 
     def _call(self, step: Step) -> Call:
-        """Each pivot's messages by themselves, put together."""
+        """One call for all pivots whose messages are sent."""
         own: dict[int, tuple[Placement, list[Send]]] = {}
         for send in step.sends:
-            placement = self._owner[send.key, send.aggregates]
-            own.setdefault(id(placement), (placement, []))[1].append(send)
-        calls: list[Call] = []
-        for placement, sends in own.values():
-            part = Plan(step.bag, (Step(step.bag, tuple(sends)),), (), None)
-            arrivals = self._arrivals(placement, step.bag)
-            calls += Wiring(self.schema, placement, arrivals, part).sends()
-        return calls[0] if len(calls) == 1 else together(calls)
+            pivot = self._owner[send.key, send.aggregates]
+            own.setdefault(id(pivot), (pivot, []))[1].append(send)
+        calls = [
+            Wiring(self.schema, pivot, self._arrivals(pivot, step.bag)).send(
+                Step(step.bag, tuple(sends))
+            )
+            for pivot, sends in own.values()
+        ]
+        return calls[0] if len(calls) == 1 else merged_call(calls)
 
-    def _arrivals(self, placement: Placement, bag: str) -> dict[Edge, Message]:
+    def _arrivals(self, pivot: Placement, bag: str) -> dict[Edge, Message]:
         """What has arrived at a bag of the messages of one pivot."""
-        found = {}
-        for other in placement.tree.neighbours(bag):
-            message = serving(self.messages, placement, (other, bag))
-            if message is not None:
-                found[other, bag] = message
-        return found
+        edges = [(other, bag) for other in pivot.tree.neighbours(bag)]
+        messages = {edge: usable_message(self.messages, pivot, edge) for edge in edges}
+        return {edge: message for edge, message in messages.items() if message is not None}
 
 
 def refresh(snapshot: Snapshot, progress: Progress | bool | None, is_main: bool) -> Plan:
-    """Pass every message of the pivots that is not there yet, upward and downward (Algorithm 1);
-    those that are stale take what has changed.
+    """Pass every message of the pivots that is not in the store, upward and downward (Algorithm 1).
+
+    Those that are stale take what has changed.
     """
     store = snapshot.state.store
     plan, messages = calibrate(snapshot, snapshot.pivots, progress, is_main)
-    for message in (each for alike in messages.values() for each in alike):
+    for message in (message for alike in messages.values() for message in alike):
         store.pin(message) if is_main else store.keep(message)
     return plan
 
@@ -110,7 +94,7 @@ def refresh(snapshot: Snapshot, progress: Progress | bool | None, is_main: bool)
 def is_calibrated(snapshot: Snapshot) -> bool:
     """Whether the messages of all pivots are there and up to date, in both directions."""
     store = snapshot.state.store
-    return all(pivot.edges <= stored_edges(pivot, store).keys() for pivot in snapshot.pivots)
+    return all(len(stored_edges(p, store)) == len(p.edges) for p in snapshot.pivots)
 
 
 def calibrate(
@@ -119,67 +103,65 @@ def calibrate(
     progress: Progress | bool | None,
     is_main: bool = True,
 ) -> tuple[Plan, Messages]:
-    """All messages of some pivots, for the caller to keep, and how they were come by."""
-    state, schema = snapshot.state, snapshot.schema
-    known: dict[MessageKey, list[Message]] = {}
+    """All messages of some pivots, for the caller to keep, and the plan that computed them."""
+    state = snapshot.state
+    stored: dict[MessageKey, list[Message]] = {}
     measured: dict[MessageKey | None, Measured] = {}
     refreshed: dict[MessageKey, None] = {}
     for pivot in pivots:
-        at_hand = find_messages(state, schema, pivot)
-        stored = dict(at_hand.stored)
-        if at_hand.stale:
-            run = refresh_messages(snapshot, pivot, at_hand, list(at_hand.stale), is_main)
-            stored |= run.found
+        available = find_messages(state, snapshot.schema, pivot)
+        messages = dict(available.stored)
+        if available.stale:
+            run = refresh_messages(snapshot, pivot, available, list(available.stale), is_main)
+            messages |= run.messages
             measured |= run.measured
-            refreshed |= dict.fromkeys(pivot.keys[edge] for edge in at_hand.stale)
-        for message in stored.values():
-            alike = known.setdefault(message.key, [])
+            refreshed |= dict.fromkeys(pivot.keys[edge] for edge in available.stale)
+        for message in messages.values():
+            alike = stored.setdefault(message.key, [])
             if message not in alike:
                 alike.append(message)
-    plan = plan_calibration(schema, pivots, known, tuple(refreshed))
-    passing = Calibration(state.engine, schema, pivots, known, plan)
-    total = len(plan.computed)
+    plan = plan_calibration(snapshot.schema, pivots, stored, tuple(refreshed))
+    calibration = Calibration(snapshot, pivots, stored, plan)
+    done, total = 0, len(plan.computed)
     if plan.steps:
         with progress_bar(progress) as listener:
-            for step in passing.batches():
+            for step in calibration.batches():
                 rows, _ = snapshot.rows_at(step.bag)
-                done = len(passing.found)
-                passing.send(step, listener.begin(done, total, step.bag, str(step), rows))
+                calibration.send(step, listener.begin(done, total, step.bag, str(step), rows))
+                done += len(step.sends)
             listener.end(total)
-    state.cardinalities = _cardinalities(snapshot.pivot, passing.messages)
-    return plan.after({**measured, **passing.measured}), passing.messages
+    state.cardinalities = _cardinalities(snapshot.pivot, calibration.messages)
+    return plan.after({**measured, **calibration.measured}), calibration.messages
 
 
 def _cardinalities(pivot: Placement, messages: Messages) -> dict[frozenset[str], int]:
-    """How many values each separator has that both sides may meet in, as the pivot's messages tell."""
-    found: dict[frozenset[str], int] = {}
+    """How many values each separator has at most that both sides share, as the pivot's messages tell."""
+    cardinalities: dict[frozenset[str], int] = {}
     for edge in pivot.edges:
-        message = serving(messages, pivot, edge)
-        if message is not None and not pivot.carried[edge]:
-            separator, rows = pivot.tree.separator(*edge), message.table.rows
-            found[separator] = min(rows, found.get(separator, rows))
-    return found
+        message = usable_message(messages, pivot, edge)
+        if message is not None and not pivot.beyond_separator[edge]:
+            separator, rows = pivot.subtrees[edge].separator, message.table.rows
+            cardinalities[separator] = min(rows, cardinalities.get(separator, rows))
+    return cardinalities
 
 
-def serving(messages: Messages, placement: Placement, edge: Edge) -> Message | None:
+def usable_message(messages: Messages, placement: Placement, edge: Edge) -> Message | None:
     """The one of some messages that a pivot can use along an edge."""
-    columns, found = placement.sides[edge].columns, messages.get(placement.keys[edge], ())
-    return next((message for message in found if message.carries(columns)), None)
+    columns, alike = placement.subtrees[edge].columns, messages.get(placement.keys[edge], ())
+    return next((message for message in alike if message.has_columns(columns)), None)
 
 
 def messages_of(pivot: Placement, messages: Messages) -> set[Message]:
     """Those of some messages that a pivot has."""
-    found = (serving(messages, pivot, edge) for edge in pivot.edges)
-    return {message for message in found if message is not None}
+    own = (usable_message(messages, pivot, edge) for edge in pivot.edges)
+    return {message for message in own if message is not None}
 
 
 def cube_messages(snapshot: Snapshot, pivots: Sequence[Question]) -> list[Message]:
-    """The messages at hand of some pivots of cubes that are not the first one's too."""
+    """The messages in the store of some pivots of cubes that are not the first pivot's too."""
     own = set(snapshot.pivot.keys.values())
-    found: dict[MessageKey, Message] = {}
+    messages: dict[MessageKey, Message] = {}
     for question in pivots:
-        placement = snapshot.cube_pivot(question)
-        for edge, message in stored_edges(placement, snapshot.state.store).items():
-            if edge in placement.edges and message.key not in own:
-                found[message.key] = message
-    return list(found.values())
+        stored = stored_edges(snapshot.cube_pivot(question), snapshot.state.store)
+        messages |= {m.key: m for m in stored.values() if m.key not in own}
+    return list(messages.values())

@@ -1,12 +1,13 @@
 """From a plan to contractions: a `Call` is one step of it, ready for the engine.
 
-What is compiled serves as long as the store holds the same messages. It holds messages itself, so
-whoever keeps it must forget it when the store has changed: otherwise nothing that is evicted would go.
+A compiled plan is good as long as the store holds the same messages. It holds messages itself, so whoever
+keeps it must drop it when the store has changed: otherwise evicted messages would stay in memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from operator import attrgetter
@@ -14,7 +15,7 @@ from typing import cast
 
 from calitree.calibration.message import Message, MessageKey, column_names
 from calitree.calibration.planning.placement import Placement
-from calitree.calibration.planning.plan import Absorb, Measured, Plan, Send
+from calitree.calibration.planning.plan import Absorb, Measured, Plan, Planned, Send, Step
 from calitree.calibration.projection import Projection
 from calitree.engines.api.contraction import (
     Column,
@@ -24,27 +25,28 @@ from calitree.engines.api.contraction import (
     Lifted,
     Output,
     Stored,
+    Table,
 )
-from calitree.engines.api.protocol import Engine
+from calitree.engines.api.protocol import Engine, Watch
 from calitree.engines.api.signed import Linear
-from calitree.jointree.hypertree import Edge
+from calitree.jointree.bag import Edge
 from calitree.jointree.schema import Schema
 from calitree.query.annotation import COUNT, Aggregate
 
 
 @dataclass(frozen=True)
 class Awaited:
-    """Stands for the input that will carry a message which the same run computes before."""
+    """Stands for an input: a message that the same run computes before."""
 
     edge: Edge
     attributes: Mapping[str, str]
 
 
 class Call:
-    """One contraction of a plan: what is sent, from which inputs.
+    """One contraction of a plan: the messages that it sends, its inputs and outputs.
 
-    If it awaits nothing it is the same contraction every time, so that an engine can keep with it
-    what it has prepared for it. `rows` name the columns of the outputs that count rows.
+    If it awaits no message it is the same contraction every time, so that an engine can keep with it what it
+    has prepared for it. `rows` are the outputs' columns that count rows.
     """
 
     def __init__(
@@ -54,47 +56,63 @@ class Call:
         outputs: tuple[Output, ...],
         rows: tuple[str | None, ...],
     ) -> None:
-        self.sends = sends
-        self.outputs = outputs
-        self.rows = rows
-        self.inputs = inputs
-        ready = tuple(each for each in inputs if isinstance(each, Input))
-        whole = len(ready) == len(inputs)
-        self._ready = Linear(Contraction(ready, outputs), rows) if whole else None
+        self.sends, self.inputs, self.outputs, self.rows = sends, inputs, outputs, rows
+        ready = tuple(given for given in inputs if isinstance(given, Input))
+        self._ready = self._linear(ready) if len(ready) == len(inputs) else None
 
-    def linear(self, found: Mapping[Edge, Message]) -> Linear:
-        """This call, given the messages that the run has computed so far."""
-        if self._ready is not None:
-            return self._ready
-        inputs = tuple(
-            each if isinstance(each, Input) else Input(found[each.edge].table, each.attributes)
-            for each in self.inputs
+    def linear(self, messages: Mapping[Edge, Message]) -> Linear:
+        """Its contraction, given the messages that the run has computed so far."""
+        return self._ready or self._linear(
+            given
+            if isinstance(given, Input)
+            else Input(messages[given.edge].table, given.attributes)
+            for given in self.inputs
         )
-        return Linear(Contraction(inputs, self.outputs), self.rows)
+
+    def run(
+        self, engine: Engine, messages: Mapping[Edge, Message], watch: Watch | None = None
+    ) -> list[tuple[Table, Measured]]:
+        """Its results, which share the seconds that the contraction took."""
+        started = time.perf_counter()
+        linear = self.linear(messages)
+        tables = linear.tables(engine, watch)
+        seconds, how = time.perf_counter() - started, linear.how(engine)
+        return [(table, Measured(table.rows, seconds, how)) for table in tables]
+
+    def send(
+        self, engine: Engine, messages: Mapping[Edge, Message], watch: Watch | None = None
+    ) -> list[tuple[Message, Measured]]:
+        """The messages of one step, computed in one contraction."""
+        results = zip(self.sends, self.run(engine, messages, watch), strict=True)
+        return [
+            (Message(send.key, table, column_names(send.aggregates)), measured)
+            for send, (table, measured) in results
+        ]
 
     def how(self, engine: Engine) -> str:
         """In which way the engine would compute it, as far as that is known yet."""
-        if self._ready is not None:
-            return self._ready.how(engine)
-        ready = tuple(takewhile(lambda each: isinstance(each, Input), self.inputs))
-        known = Contraction(cast(tuple[Input, ...], ready), self.outputs)
-        return Linear(known, self.rows).how(engine)
+        known = takewhile(lambda given: isinstance(given, Input), self.inputs)
+        linear = self._ready or self._linear(cast(Iterable[Input], known))
+        return linear.how(engine)
+
+    def _linear(self, inputs: Iterable[Input]) -> Linear:
+        return Linear(Contraction(tuple(inputs), self.outputs), self.rows)
 
 
-def together(calls: Sequence[Call]) -> Call:
-    """Calls of one bag as one, in which each input takes part once."""
+def merged_call(calls: Sequence[Call]) -> Call:
+    """Calls of one bag as one call that has each input once."""
     inputs: dict[object, tuple[int, Input | Awaited]] = {}
     outputs: list[Output] = []
     for call in calls:
         place = []
-        for each in call.inputs:
-            what = id(each.table) if isinstance(each, Input) else each.edge
-            known = (what, *each.attributes.items())
-            place.append(inputs.setdefault(known, (len(inputs), each))[0])
+        for given in call.inputs:
+            what = id(given.table) if isinstance(given, Input) else given.edge
+            key = (what, *given.attributes.items())
+            place.append(inputs.setdefault(key, (len(inputs), given))[0])
         outputs += [_moved(output, place) for output in call.outputs]
     sends = tuple(send for call in calls for send in call.sends)
     rows = tuple(name for call in calls for name in call.rows)
-    return Call(sends, tuple(each for _, each in inputs.values()), tuple(outputs), rows)
+    return Call(sends, tuple(given for _, given in inputs.values()), tuple(outputs), rows)
 
 
 def _moved(output: Output, place: Sequence[int]) -> Output:
@@ -107,33 +125,27 @@ def _moved(output: Output, place: Sequence[int]) -> Output:
 
 
 class Wiring:
-    """Makes a plan's calls: finds what arrives at each bag, in the store or among what is sent."""
+    """Compiles calls: what arrives at each bag is in the store, or sent by one of the `steps`."""
 
     def __init__(
-        self, schema: Schema, placement: Placement, stored: Mapping[Edge, Message], plan: Plan
+        self,
+        schema: Schema,
+        placement: Placement,
+        stored: Mapping[Edge, Message],
+        steps: Sequence[Step] = (),
     ) -> None:
-        self.schema = schema
-        self.placement = placement
-        self.tree = placement.tree
+        self.schema, self.placement, self.tree = schema, placement, placement.tree
         self.stored = stored
-        self.plan = plan
-        self.sent = {
-            (send.key.source, send.key.target): column_names(send.aggregates)
-            for step in plan.steps
-            for send in step.sends
-        }
+        sends = [send for step in steps for send in step.sends]
+        self.sent = {send.key.edge: column_names(send.aggregates) for send in sends}
 
-    def sends(self) -> tuple[Call, ...]:
-        """The steps of the plan, in order."""
-        return tuple(
-            self._call(step.bag, {send.key.target: send for send in step.sends}, step.sends)
-            for step in self.plan.steps
-        )
+    def send(self, step: Step) -> Call:
+        """All messages of a step."""
+        return self._call(step.bag, {send.key.target: send for send in step.sends}, step.sends)
 
-    def absorb(self) -> Call:
-        """The absorption at the root."""
-        assert self.plan.absorb is not None
-        return self._call(self.plan.absorb.bag, {None: self.plan.absorb}, ())
+    def absorb(self, absorb: Absorb) -> Call:
+        """The absorption at a root."""
+        return self._call(absorb.bag, {None: absorb}, ())
 
     def _call(
         self, bag: str, wanted: Mapping[str | None, Send | Absorb], sends: tuple[Send, ...]
@@ -176,7 +188,7 @@ class Wiring:
         relations: Mapping[str, int],
         messages: Mapping[str, int],
     ) -> tuple[Factor, ...]:
-        """What is multiplied: the lifts of the bag's relations, and what the messages carry."""
+        """What is multiplied: the lifts of the bag's relations, and columns of the messages."""
         factors: list[Factor] = [
             Lifted(relations[lift.relation], lift.expressions)
             for lift in sorted(aggregate.lifts, key=attrgetter("relation"))
@@ -184,7 +196,7 @@ class Wiring:
         ]
         for other, index in messages.items():
             edge = (other, bag)
-            part = aggregate.restricted_to(self.placement.sides[edge].relations)
+            part = aggregate.restricted_to(self.placement.subtrees[edge].relations)
             if not part.is_one:
                 names = self.sent[edge] if edge in self.sent else self.stored[edge].columns
                 factors.append(Stored(index, names[part]))
@@ -193,9 +205,9 @@ class Wiring:
 
 @dataclass(frozen=True, eq=False)
 class Compiled:
-    """A question that has been planned, with its contractions made: to answer it is to run them.
+    """A question that is planned and has its contractions: to answer it is to run them.
 
-    `reused` are the stored messages; `refreshing` tells what it took to bring some of them up to date.
+    `reused` are the stored messages; `refreshing` is what it took to bring some of them up to date.
     """
 
     projection: Projection
@@ -205,19 +217,18 @@ class Compiled:
     reused: tuple[Message, ...]
     refreshing: Mapping[MessageKey | None, Measured] = field(default_factory=dict)
 
+    def explained(self, engine: Engine) -> Compiled:
+        """The same, with the ways in which the engine would compute its contractions."""
+        ways: dict[MessageKey | None, str] = {None: self.absorb.how(engine)}
+        ways |= {send.key: call.how(engine) for call in self.sends for send in call.sends}
+        return replace(self, plan=replace(self.plan, ways=ways))
 
-def compile_plan(
-    engine: Engine,
-    schema: Schema,
-    projection: Projection,
-    plan: Plan,
-    placement: Placement,
-    stored: Mapping[Edge, Message],
-) -> Compiled:
-    """Make a plan's contractions."""
-    wiring = Wiring(schema, placement, stored, plan)
+
+def compile_plan(schema: Schema, planned: Planned, stored: Mapping[Edge, Message]) -> Compiled:
+    """The contractions of a plan, given the messages that it reuses."""
+    plan = planned.plan
+    assert plan.absorb is not None
+    wiring = Wiring(schema, planned.placement, stored, plan.steps)
+    sends, absorb = tuple(map(wiring.send, plan.steps)), wiring.absorb(plan.absorb)
     reused = tuple(stored[key.edge] for key in (*plan.reused, *plan.refreshed))
-    sends, absorb = wiring.sends(), wiring.absorb()
-    ways: dict[MessageKey | None, str] = {None: absorb.how(engine)}
-    ways |= {send.key: call.how(engine) for call in sends for send in call.sends}
-    return Compiled(projection, replace(plan, ways=ways), sends, absorb, reused)
+    return Compiled(planned.projection, plan, sends, absorb, reused)

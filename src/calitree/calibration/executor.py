@@ -1,36 +1,37 @@
-"""Answering a question: as the paper's §3.4.2 says, its annotations are placed, messages that are in the
-store are reused, those that are stale take what has changed, the others — the Steiner tree — are
-passed, and the root absorbs.
+"""Answering a question (paper §3.4.2).
+
+Its annotations are placed, messages that are in the store are reused, those that are stale take what has
+changed, the others (the Steiner tree) are passed, and the root absorbs.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 from calitree.calibration.adjust import Adjustment, adjustment
-from calitree.calibration.compiler import Call, Compiled, compile_plan
+from calitree.calibration.compiler import Compiled, compile_plan
 from calitree.calibration.maintenance import refresh_messages
-from calitree.calibration.message import Message, MessageKey, column_names
+from calitree.calibration.message import Message, MessageKey
 from calitree.calibration.planning.plan import Measured, Plan
-from calitree.calibration.planning.planner import Planned, plan_query
+from calitree.calibration.planning.planner import plan_query
 from calitree.calibration.planning.staleness import stored_edges
 from calitree.calibration.projection import Projection
 from calitree.calibration.snapshot import Snapshot
 from calitree.engines.api.contraction import Table
-from calitree.engines.api.protocol import Engine, Watch
+from calitree.engines.api.protocol import Engine
 from calitree.errors import MissingRelationError
-from calitree.jointree.hypertree import Edge
+from calitree.jointree.bag import Edge
 from calitree.query.binder import Question
 
-LARGEST_ANSWER = 1 << 20
-"""Bytes of an answer of the pivot that is kept."""
+MAX_ANSWER_BYTES = 1 << 20
+"""An answer of the pivot that is larger is not kept."""
 
 
 class Answer(NamedTuple):
-    """What was absorbed, how its columns are made into those asked for, and what it took."""
+    """The absorbed table, how the columns asked for are computed from it, and what it took."""
 
     projection: Projection
     plan: Plan
@@ -47,103 +48,76 @@ def answer(snapshot: Snapshot, question: Question, is_main: bool) -> Answer:
         return adjusted
     try:
         compiled = prepare(snapshot, question, is_main)
-        run = Run(state.engine)
-        table = run.through(compiled)
+        table, messages, measured = run_plan(state.engine, compiled)
     except MissingRelationError as error:
         if error.relation in state.missing:
             raise
-        # Perhaps there is a way without it.
-        state.missing |= {error.relation}
+        # Perhaps there is a plan without it.
+        state.set_missing(error.relation)
         snapshot.cache.forget_plans()
         return answer(snapshot, question, is_main)
-    state.store.used(compiled.reused, run.found.values())
+    state.store.touch(compiled.reused)
+    for message in messages:
+        state.store.keep(message)
     if is_pivot:
         _remember(snapshot, table)
-    measured = {**compiled.refreshing, **run.measured}
     return Answer(compiled.projection, compiled.plan, measured, table)
 
 
 def plan(snapshot: Snapshot, question: Question) -> Plan:
     """How a question would be answered."""
-    plans = snapshot.cache.plans(snapshot.state.store.version)
-    known = plans.get(question.key)
-    if known is not None:
-        return known.plan
-    planned = plan_query(snapshot, question)
-    compiled = _compiled(snapshot, planned, planned.at_hand.messages)
-    if not compiled.plan.refreshed:
-        plans.put(question.key, compiled)
+    state = snapshot.state
+    plans = snapshot.cache.plans(state.store.version)
+    compiled = plans.get(question.key)
+    if compiled is None:
+        planned = plan_query(snapshot, question)
+        compiled = compile_plan(snapshot.schema, planned, planned.available.messages)
+    if not compiled.plan.ways:
+        compiled = compiled.explained(state.engine)
+        if not compiled.plan.refreshed:
+            plans.put(question.key, compiled)
     return compiled.plan
 
 
 def prepare(snapshot: Snapshot, question: Question, is_main: bool) -> Compiled:
     """The question, planned on what the store holds now; what is stale is refreshed."""
-    store, cache = snapshot.state.store, snapshot.cache
-    known = cache.plans(store.version).get(question.key)
+    state, schema, cache = snapshot.state, snapshot.schema, snapshot.cache
+    plans = cache.plans(state.store.version)
+    known = plans.get(question.key)
     if known is not None:
         return known
     planned = plan_query(snapshot, question)
-    stale = [key.edge for key in planned.plan.refreshed]
+    stale, stored = [key.edge for key in planned.plan.refreshed], planned.available.stored
     if not stale:
-        compiled = next_time = _compiled(snapshot, planned, planned.at_hand.stored)
-    else:
-        run = refresh_messages(snapshot, planned.placement, planned.at_hand, stale, is_main)
-        fresh = _compiled(snapshot, planned, {**planned.at_hand.stored, **run.found})
-        compiled = replace(fresh, refreshing=run.measured)
-        next_time = replace(fresh, plan=fresh.plan.refreshed_already)
-    cache.plans(store.version).put(question.key, next_time)
-    return compiled
+        compiled = compile_plan(schema, planned, stored)
+        plans.put(question.key, compiled)
+        return compiled
+    refreshed = refresh_messages(snapshot, planned.placement, planned.available, stale, is_main)
+    plans = cache.plans(state.store.version)
+    compiled = compile_plan(schema, planned, {**stored, **refreshed.messages})
+    plans.put(question.key, replace(compiled, plan=compiled.plan.refreshed_already))
+    return replace(compiled, refreshing=refreshed.measured)
 
 
-def _compiled(snapshot: Snapshot, planned: Planned, stored: Mapping[Edge, Message]) -> Compiled:
-    engine, plan = snapshot.state.engine, planned.plan
-    return compile_plan(
-        engine, snapshot.schema, planned.projection, plan, planned.placement, stored
-    )
-
-
-class Run:
-    """One plan being executed: `found` are its new messages, `measured` tells what they turned out
-    to be.
-    """
-
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self.found: dict[Edge, Message] = {}
-        self.measured: dict[MessageKey | None, Measured] = {}
-
-    def through(self, compiled: Compiled) -> Table:
-        """All steps, and the absorption."""
-        for call in compiled.sends:
-            self.send(call)
-        return self.absorb(compiled.absorb)
-
-    def send(self, call: Call, watch: Watch | None = None) -> None:
-        """Compute all messages of one step in one contraction."""
-        tables, seconds, how = self._contract(call, watch)
-        for send, table in zip(call.sends, tables, strict=True):
-            edge = (send.key.source, send.key.target)
-            self.found[edge] = Message(send.key, table, column_names(send.aggregates))
-            self.measured[send.key] = Measured(table.rows, seconds, how)
-
-    def absorb(self, call: Call) -> Table:
-        """Join all that arrives at the root, and sum by what is asked."""
-        (table,), seconds, how = self._contract(call, None)
-        self.measured[None] = Measured(table.rows, seconds, how)
-        return table
-
-    def _contract(self, call: Call, watch: Watch | None) -> tuple[Sequence[Table], float, str]:
-        started = time.perf_counter()
-        linear = call.linear(self.found)
-        tables = linear.tables(self.engine, watch)
-        return tables, time.perf_counter() - started, linear.how(self.engine)
+def run_plan(
+    engine: Engine, compiled: Compiled
+) -> tuple[Table, list[Message], dict[MessageKey | None, Measured]]:
+    """The absorbed table, the messages computed for it, and what they took."""
+    messages: dict[Edge, Message] = {}
+    measured = dict(compiled.refreshing)
+    for call in compiled.sends:
+        for message, took in call.send(engine, messages):
+            messages[message.key.edge] = message
+            measured[message.key] = took
+    ((table, measured[None]),) = compiled.absorb.run(engine, messages)
+    return table, list(messages.values()), measured
 
 
 # -- the pivot's answer ---------------------------------------------------------------------------
 
 
 def _adjusted(snapshot: Snapshot) -> Answer | None:
-    """The pivot's answer, made of the one before; None if that is not known, or does not do."""
+    """The pivot's answer, from that of the version before; None if there is none, or it cannot be adjusted."""
     began = time.perf_counter()
     state, previous = snapshot.state, snapshot.previous
     before = None if previous is None else previous.snapshot()
@@ -154,7 +128,7 @@ def _adjusted(snapshot: Snapshot) -> Answer | None:
         return None
     table = snapshot.cache.answer
     if table is None:
-        then, now = (each.schema.relations[previous.relation] for each in (before, snapshot))
+        then, now = (s.schema.relations[previous.relation] for s in (before, snapshot))
         if state.changes.touched(then.version, now) is None:
             return None
         change = state.changes.since(then.version, now)
@@ -167,14 +141,14 @@ def _adjusted(snapshot: Snapshot) -> Answer | None:
 
 
 def _remember(snapshot: Snapshot, answer: Table) -> None:
-    """Take note of the pivot's answer: others can be made of it, by what changes."""
-    if answer.nbytes <= LARGEST_ANSWER:
+    """Keep the pivot's answer: that of the next version may be computed from it."""
+    if answer.nbytes <= MAX_ANSWER_BYTES:
         snapshot.cache.answer = answer
 
 
 def _adjustment(snapshot: Snapshot, relation: str) -> Adjustment | None:
-    known = snapshot.cache.adjustments
-    if known.get(relation) is None:
+    def compute() -> Adjustment | None:
         stored = stored_edges(snapshot.pivot, snapshot.state.store)
-        known[relation] = adjustment(snapshot.schema, snapshot.pivot, stored, relation)
-    return known[relation]
+        return adjustment(snapshot.schema, snapshot.pivot, stored, relation)
+
+    return snapshot.cache.adjustments.of(relation, compute)

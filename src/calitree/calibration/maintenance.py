@@ -1,158 +1,316 @@
-"""Refreshing stale messages by what has changed behind them (factorised incremental view maintenance).
+"""Refreshing stale messages (factorised incremental view maintenance).
 
-The rows that came to a relation, and those that went, are sent along the tree in place of the relation:
-what arrives at the end is the change of the message. Where several relations have changed, one after the
-other is: with those before it as they are now and those after it as they were (telescoping), so that no
-combination is missed or counted twice.
+A message joins the relations R₁ … Rₖ of its source's side, and each has changed by ΔRᵢ since the message was
+computed. Joins distribute over ⊕, so the change of the message is a telescoped sum:
 
-Sums take changes by ⊕ and ⊖. Where rows went and there is no ⊖ (MIN, MAX, ∃), or where it would lose
-digits, only the keys that the change touches are found, and what belongs to these is computed anew.
+    Δm = Σᵢ m(R₁ now, …, Rᵢ₋₁ now, ΔRᵢ, Rᵢ₊₁ then, …, Rₖ then)
+
+A `Delta` is one summand. Its rows are sent along the tree in place of the relation; what arrives at the
+message is to be added to it. No combination of changes is missed or counted twice.
+
+Sums take changes by ⊕ and ⊖. Where rows went and there is no ⊖ (MIN, MAX, ∃), or where it would lose digits,
+only the keys that the change touches are sent, and what belongs to these keys is computed anew.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
-from calitree.cache import cached_property
 from calitree.calibration.compiler import Call, Wiring
 from calitree.calibration.message import Message, MessageKey, column_names
 from calitree.calibration.planning.placement import Placement
-from calitree.calibration.planning.plan import Measured, Plan, Send, Step
-from calitree.calibration.planning.staleness import AtHand, Stale
+from calitree.calibration.planning.plan import Measured, Send, Step
+from calitree.calibration.planning.staleness import Available
 from calitree.calibration.snapshot import Snapshot
-from calitree.calibration.store import Store
-from calitree.calibration.versions import Changes, table_at
+from calitree.calibration.versions import table_at
 from calitree.engines.api.contraction import Column, Contraction, Input, Output, Stored, Table
-from calitree.engines.api.protocol import Engine, updatable
+from calitree.engines.api.protocol import updatable
 from calitree.engines.api.signed import Linear, Signed
-from calitree.jointree.hypertree import Edge
-from calitree.jointree.schema import Relation, Schema
-from calitree.query.annotation import COUNT
+from calitree.jointree.bag import Edge
+from calitree.jointree.schema import Schema
+from calitree.query.annotation import COUNT, Aggregate
 
-Versions = Mapping[str, int]
-"""Relations that are not to be as they are now, but as they were at these versions."""
+Past = frozenset[tuple[str, int]]
+"""Relations that are not read as they are now, each with the version that it is read at."""
 
-NONE: Versions = {}
+NOW: Past = frozenset()
+
+
+@dataclass(frozen=True)
+class Delta:
+    """The change of one relation since a version, joined with some other relations as they were.
+
+    `rows` are those that came (plus) and went (minus). With `only_keys` they cannot be subtracted: both are
+    taken as rows that touch keys, and the values of these keys are not sent.
+    """
+
+    relation: str
+    since: int
+    past: Past
+    rows: Signed = field(compare=False)
+    only_keys: bool = field(compare=False)
 
 
 def refresh_messages(
     snapshot: Snapshot,
     placement: Placement,
-    at_hand: AtHand,
+    available: Available,
     edges: Iterable[Edge],
     is_main: bool,
 ) -> Maintenance:
-    """Refresh some messages, and keep them as those were that they follow; as others' if not `is_main`."""
-    state = snapshot.state
-    assert state.changes is not None
-    stored, stale = at_hand.stored, at_hand.stale
-    run = Maintenance(
-        state.engine, snapshot.schema, placement, state.store, stored, stale, state.changes
-    )
+    """Refresh some messages; on the tree's own branch (`is_main`) a new one is pinned if the old one was."""
+    store, run = snapshot.state.store, Maintenance(snapshot, placement, available)
     for edge, message in run.refresh(edges).items():
-        if is_main and edge in stale:
-            state.store.succeed(stale[edge].message, message)
+        if is_main and edge in available.stale:
+            store.succeed(available.stale[edge].message, message)
         else:
-            state.store.keep(message)
+            store.keep(message)
     return run
 
 
 class Maintenance:
-    """One refresh of some messages of one placement. `found` are those that are up to date."""
+    """One refresh of some messages of one placement. `messages` are those brought up to date."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        schema: Schema,
-        placement: Placement,
-        store: Store,
-        stored: Mapping[Edge, Message],
-        stale: Mapping[Edge, Stale],
-        changes: Changes,
-    ) -> None:
-        self.engine, self.schema, self.placement = updatable(engine), schema, placement
-        self.tree, self.store, self.stored, self.stale = placement.tree, store, stored, stale
-        self.changes = changes
-        self.found: dict[Edge, Message] = {}
+    def __init__(self, snapshot: Snapshot, placement: Placement, available: Available) -> None:
+        state = snapshot.state
+        assert state.changes is not None
+        self.engine, self.store, self.changes = updatable(state.engine), state.store, state.changes
+        self.schema, self.placement, self.tree = snapshot.schema, placement, placement.tree
+        self.stored, self.stale = available.stored, available.stale
+        self._can_subtract = all(a.semiring.minus for a in placement.query.aggregates)
+        self.messages: dict[Edge, Message] = {}
         self.measured: dict[MessageKey | None, Measured] = {}
-        self._wanted: set[Edge] = set()
+        self._wanted: tuple[Edge, ...] = ()
         self._past: dict[MessageKey, Message] = {}
-        self._deltas: dict[tuple[object, ...], Signed] = {}
+        self._sent: dict[tuple[Edge, Delta], Signed] = {}
 
     def refresh(self, edges: Iterable[Edge]) -> dict[Edge, Message]:
-        """Bring these up to date, and whatever they need."""
-        wanted = list(edges)
-        self._wanted.update(wanted)
-        for edge in wanted:
-            self.message(edge)
-        return self.found
+        """Bring these messages up to date, and those that they need."""
+        self._wanted = tuple(edges)
+        for edge in self._wanted:
+            self._message(edge, NOW)
+        return self.messages
 
-    def message(self, edge: Edge, past: Versions = NONE) -> Message:
+    def _message(self, edge: Edge, past: Past) -> Message:
         """The message of an edge, with some relations as they were."""
-        behind = self.placement.sides[edge].relations
-        past = {name: version for name, version in past.items() if name in behind}
+        past = self._restricted(past, edge)
         if past:
-            return self._message_then(edge, past)
+            return self._past_message(edge, past)
         if edge in self.stored:
             return self.stored[edge]
-        if edge not in self.found:
+        if edge not in self.messages:
             began = time.perf_counter()
             key = self.placement.keys[edge]
-            table = self._refreshed(edge) if edge in self.stale else self._computed(edge, NONE)
-            self.found[edge] = Message(key, table, column_names(self.placement.sides[edge].columns))
+            table = self._refreshed(edge) if edge in self.stale else self._computed(edge, NOW)
+            self.messages[edge] = Message(key, table, self._columns(edge))
             self.measured[key] = Measured(table.rows, time.perf_counter() - began)
-        return self.found[edge]
+        return self.messages[edge]
 
-    def _message_then(self, edge: Edge, past: Versions) -> Message:
-        now = {r: self.placement.versions[r] for r in self.placement.sides[edge].relations}
-        key = self.placement.keys[edge].at({**now, **past})
+    def _past_message(self, edge: Edge, past: Past) -> Message:
+        subtree = self.placement.subtrees[edge]
+        now = {name: self.placement.versions[name] for name in subtree.relations}
+        key = self.placement.keys[edge].at({**now, **dict(past)})
         if key not in self._past:
-            columns = self.placement.sides[edge].columns
-            known = self.store.find(key, columns)
-            if known is None:
-                known = Message(key, self._computed(edge, past), column_names(columns))
-            self._past[key] = known
+            stored = self.store.find(key, subtree.columns)
+            self._past[key] = stored or Message(
+                key, self._computed(edge, past), self._columns(edge)
+            )
         return self._past[key]
 
-    def _computed(self, edge: Edge, past: Versions) -> Table:
-        """A message from all that is behind it."""
-        call = self._call(
-            edge[0], [self._send(edge)], self._schema(past), self._arrivals(edge, past)
-        )
+    def _computed(self, edge: Edge, past: Past) -> Table:
+        """A message computed from all that arrives at its source."""
+        call = self._call([edge], self._schema_at(past), self._arrivals([edge], past))
         (table,) = call.linear({}).tables(self.engine)
         return table
 
-    # -- by ⊕ and ⊖ ------------------------------------------------------------------------------
+    def _restricted(self, past: Past, edge: Edge) -> Past:
+        """Those of some relations that are on the source's side of an edge."""
+        relations = self.placement.subtrees[edge].relations
+        return frozenset((name, version) for name, version in past if name in relations)
+
+    # -- the telescoped sum ----------------------------------------------------------------------
 
     def _refreshed(self, edge: Edge) -> Table:
-        stale = self.stale[edge]
-        order = [name for name in self.schema.relations if name in stale.since]
-        changes = []
-        for at, name in enumerate(order):
-            still = {later: stale.since[later] for later in order[at + 1 :]}
-            changes.append(self._delta(edge, name, stale.since[name], still))
+        """The stale message of an edge, and its change."""
+        deltas = self._deltas(self.stale[edge].since)
+        changes = [self._sent_along(edge, delta) for delta in deltas]
         plus = [table for change in changes for table in change.plus]
         minus = [table for change in changes for table in change.minus]
-        old = self._named(edge, stale.message)
+        old = self._table_of(edge, self.stale[edge].message)
         if not plus and not minus:
             return old
-        if any(self._marks(name, stale.since[name]) for name in order):
-            return self._replaced(edge, old, plus + minus)
-        rows = column_names(self.placement.sides[edge].columns).get(COUNT)
+        if any(delta.only_keys for delta in deltas):
+            return self._recomputed(edge, old, plus + minus)
+        rows = self._columns(edge).get(COUNT)
         table = self.engine.add(self._output(edge), [old, *plus], minus, rows)
-        return self._replaced(edge, old, plus + minus) if table is None else table
+        return self._recomputed(edge, old, plus + minus) if table is None else table
+
+    def _deltas(self, since: Mapping[str, int]) -> list[Delta]:
+        """The summands: relations before the changed one are as they are now, those after it as they were."""
+        changed = [(name, since[name]) for name in self.schema.relations if name in since]
+        deltas = []
+        for at, (name, version) in enumerate(changed):
+            rows = self.changes.since(version, self.schema.relations[name])
+            only_keys = bool(rows.minus) and not self._can_subtract
+            if only_keys:
+                rows = Signed((*rows.plus, *rows.minus))
+            past = frozenset(changed[at + 1 :])
+            deltas.append(Delta(name, version, past, rows, only_keys))
+        return deltas
+
+    def _sent_along(self, edge: Edge, delta: Delta) -> Signed:
+        """How a delta changes the message of an edge."""
+        delta = replace(delta, past=self._restricted(delta.past, edge))
+        if (edge, delta) not in self._sent:
+            edges = [edge, *self._others_needed(edge, delta)]
+            for sent, change in zip(edges, self._changes_of(edges, delta), strict=True):
+                self._sent[sent, delta] = change
+        return self._sent[edge, delta]
+
+    def _others_needed(self, edge: Edge, delta: Delta) -> list[Edge]:
+        """More edges of the same bag whose messages the delta changes: they are computed in the same scan.
+
+        The delta must be all that has changed for a message that is wanted and reached through the edge.
+        """
+        if delta.past:
+            return []
+        source, target = edge
+        changed = {delta.relation: delta.since}
+        wanted = [w for w in self._wanted if w in self.stale and self.stale[w].since == changed]
+        others = [(source, other) for other in self.tree.neighbours(source) if other != target]
+        return [
+            (u, v)
+            for u, v in others
+            if delta.relation in self.placement.subtrees[u, v].relations
+            and any((u, v) == w or w[0] in self.tree.subtree(v, u) for w in wanted)
+        ]
+
+    def _changes_of(self, edges: Sequence[Edge], delta: Delta) -> list[Signed]:
+        """How a delta changes the messages that one bag sends along some edges."""
+        source, home = edges[0][0], self.tree.home(delta.relation)
+        schema = self._schema_at(delta.past)
+        if delta.only_keys:
+            schema = _without_deletions(schema)
+        arrivals: dict[Edge, Message] = {}
+        if home == source:
+            relation = schema.relations[delta.relation]
+            schema = schema.having({delta.relation: replace(relation, table=delta.rows)})
+        else:
+            neighbours = self.tree.neighbours(source)
+            near = next(n for n in neighbours if home in self.tree.subtree(n, source))
+            change = self._sent_along((near, source), delta)
+            if not change.plus and not change.minus:
+                return [change for _ in edges]
+            arrivals[near, source] = self._as_message((near, source), change, delta)
+        arrivals = self._arrivals(edges, delta.past, arrivals)
+        call = self._call(edges, schema, arrivals, delta.only_keys)
+        linear = call.linear({})
+        if delta.only_keys or self._can_subtract:
+            sums = linear.sums(self.engine)
+        else:  # one table that is added, as no other bag may subtract
+            sums = [Signed((table,)) for table in linear.tables(self.engine)]
+        return [self._merged(output, s) for output, s in zip(call.outputs, sums, strict=True)]
+
+    def _as_message(self, edge: Edge, change: Signed, delta: Delta) -> Message:
+        """The change of a message, in place of the message."""
+        table = change.plus[0] if len(change.plus) == 1 and not change.minus else change
+        columns = {} if delta.only_keys else self._columns(edge)
+        return Message(self.placement.keys[edge], table, columns)
+
+    def _merged(self, output: Output, sums: Signed) -> Signed:
+        """At most one table that is added and one that is subtracted; none that is empty."""
+
+        def merged(tables: Sequence[Table]) -> list[Table]:
+            some = [table for table in tables if table.rows]
+            return some if len(some) < 2 else [self._sum(output, some)]
+
+        return Signed(merged(sums.plus), merged(sums.minus))
+
+    # -- recomputing the keys that are touched ---------------------------------------------------
+
+    def _recomputed(self, edge: Edge, old: Table, changes: Sequence[Table]) -> Table:
+        """The message, in which what belongs to the keys of the changes is computed anew."""
+        keep, separator = self.placement.keep[edge], self.tree.separator(*edge)
+        by = tuple(a for a in keep if a in separator and self._is_key(edge, a))
+        if not by:
+            return self._computed(edge, NOW)
+        touched = Output((0,), (), by, ())
+        parts = [
+            self.engine.contract(Contraction((_input(table, keep),), (touched,)))[0]
+            for table in changes
+        ]
+        keys = parts[0] if len(parts) == 1 else self._sum(touched, parts)
+        call = self._call([edge], self.schema, self._arrivals([edge], NOW))
+        whole = call.linear({}).contraction
+        outputs = tuple(replace(o, inputs=(*o.inputs, len(whole.inputs))) for o in whole.outputs)
+        semi_joined = Contraction((*whole.inputs, _input(keys, by)), outputs)
+        (anew,) = Linear(semi_joined, call.rows).tables(self.engine)
+        return self._sum(self._output(edge), [self.engine.apart(old, keys), anew])
+
+    def _is_key(self, edge: Edge, attribute: str) -> bool:
+        """Whether rows where this is NULL, which equals no key, have no effect.
+
+        They have none where the attribute is joined, but they have one in a message to an empty bag.
+        """
+        source, target = edge
+        if attribute in self.placement.subtrees[target, source].supplied:
+            return True
+        columns = self.schema.columns_of
+        holders = [r for r in self.placement.subtrees[edge].relations if attribute in columns[r]]
+        return len(holders) > 1 or all(
+            columns[r][attribute] in self.schema.relations[r].table.null_free for r in holders
+        )
+
+    # -- contractions ----------------------------------------------------------------------------
+
+    def _call(
+        self,
+        edges: Sequence[Edge],
+        schema: Schema,
+        arrivals: Mapping[Edge, Message],
+        only_keys: bool = False,
+    ) -> Call:
+        """One contraction of all messages that a bag sends along some edges."""
+        sends = [Send.of(self.placement, edge) for edge in edges]
+        if only_keys:
+            sends = [replace(send, aggregates=()) for send in sends]
+        return Wiring(schema, self.placement, arrivals).send(Step(edges[0][0], tuple(sends)))
+
+    def _arrivals(
+        self, edges: Sequence[Edge], past: Past, given: Mapping[Edge, Message] | None = None
+    ) -> dict[Edge, Message]:
+        """The messages that a bag needs to send along some edges, beside those that are given."""
+        arrivals = dict(given or {})
+        for source, target in edges:
+            for other in self.tree.neighbours(source):
+                arriving = (other, source)
+                if other != target and arriving in self.placement.edges.difference(arrivals):
+                    arrivals[arriving] = self._message(arriving, past)
+        return arrivals
+
+    def _schema_at(self, past: Past) -> Schema:
+        """The graph with some relations as they were."""
+        relations = {}
+        for name, version in past:
+            relation = self.schema.relations[name]
+            table = table_at(self.engine, version, relation)
+            assert table is not None
+            relations[name] = replace(relation, table=table, version=version)
+        return self.schema.having(relations)
+
+    def _columns(self, edge: Edge) -> dict[Aggregate, str]:
+        return column_names(self.placement.subtrees[edge].columns)
 
     def _output(self, edge: Edge) -> Output:
-        """What a message of this edge looks like."""
-        names = column_names(self.placement.sides[edge].columns)
-        columns = tuple(Column(name, each.semiring, ()) for each, name in names.items())
-        return Output((), (), self.placement.keep[edge], columns)
+        """The shape of a message of this edge."""
+        columns = (Column(name, a.semiring, ()) for a, name in self._columns(edge).items())
+        return Output((), (), self.placement.keep[edge], tuple(columns))
 
-    def _named(self, edge: Edge, message: Message) -> Table:
-        """A message with its columns as they are called here, and no others."""
-        names = column_names(self.placement.sides[edge].columns)
+    def _table_of(self, edge: Edge, message: Message) -> Table:
+        """A message with its columns named as here, and no others."""
+        names, keep = self._columns(edge), self.placement.keep[edge]
         if len(message.columns) == len(names) and all(
             message.columns[aggregate] == name for aggregate, name in names.items()
         ):
@@ -161,188 +319,25 @@ class Maintenance:
             Column(name, aggregate.semiring, (Stored(0, message.columns[aggregate]),))
             for aggregate, name in names.items()
         )
-        keep = self.placement.keep[edge]
-        given = Input(message.table, {attribute: attribute for attribute in keep})
-        contraction = Contraction((given,), (Output((0,), (), keep, columns),))
-        return self.engine.contract(contraction)[0]
+        output = Output((0,), (), keep, columns)
+        return self.engine.contract(Contraction((_input(message.table, keep),), (output,)))[0]
 
-    def _marks(self, relation: str, since: int) -> bool:
-        """Whether only the keys are found that a change touches, as it cannot be subtracted."""
-        return not self._subtracts and bool(self._change(relation, since).minus)
-
-    @cached_property
-    def _subtracts(self) -> bool:
-        return all(aggregate.semiring.minus for aggregate in self.placement.query.aggregates)
-
-    def _change(self, relation: str, since: int) -> Signed:
-        return self.changes.since(since, self.schema.relations[relation])
-
-    def _delta(self, edge: Edge, relation: str, since: int, past: Versions) -> Signed:
-        """How the change of a relation changes a message."""
-        behind = self.placement.sides[edge].relations
-        past = {name: version for name, version in past.items() if name in behind}
-        key = (edge, relation, since, frozenset(past.items()))
-        if key not in self._deltas:
-            source = edge[0]
-            targets = [edge[1]] if past else self._targets(edge, relation, since)
-            edges = [(source, target) for target in targets]
-            for each, delta in zip(edges, self._sent(edges, relation, since, past), strict=True):
-                self._deltas[each, relation, since, frozenset(past.items())] = delta
-        return self._deltas[key]
-
-    def _targets(self, edge: Edge, relation: str, since: int) -> list[str]:
-        """All neighbours whose message from the same bag will change in the same way, in one go."""
-        source, _ = edge
-        alike = [
-            (source, other)
-            for other in self.tree.neighbours(source)
-            if (source, other) != edge and relation in self.placement.sides[source, other].relations
-        ]
-        needed = [
-            each
-            for each in alike
-            if any(self._leads(each, w, relation, since) for w in self._wanted)
-        ]
-        return [edge[1], *(target for _, target in needed)]
-
-    def _leads(self, edge: Edge, wanted: Edge, relation: str, since: int) -> bool:
-        """Whether the change passes this edge on its way to one that is wanted."""
-        stale = self.stale.get(wanted)
-        if stale is None or dict(stale.since) != {relation: since}:
-            return False
-        return edge == wanted or wanted[0] in self.tree.subtree(edge[1], edge[0])
-
-    def _sent(
-        self, edges: Sequence[Edge], relation: str, since: int, past: Versions
-    ) -> list[Signed]:
-        source = edges[0][0]
-        marks = self._marks(relation, since)
-        schema = self._schema(past)
-        if marks:  # what was there or is there is enough to know what may be touched
-            schema = schema.having({n: _positive(each) for n, each in schema.relations.items()})
-        arrivals: dict[Edge, Message] = {}
-        if self.tree.home(relation) == source:
-            change = self._change(relation, since)
-            if marks:
-                change = Signed((*change.plus, *change.minus))
-            here = replace(schema.relations[relation], table=change)
-            schema = schema.having({relation: here})
-        else:
-            onward = next(
-                (other, source)
-                for other in self.tree.neighbours(source)
-                if self.tree.home(relation) in self.tree.subtree(other, source)
-            )
-            change = self._delta(onward, relation, since, past)
-            if not change.plus and not change.minus:
-                return [change for _ in edges]
-            columns = () if marks else self.placement.sides[onward].columns
-            sent = change.plus[0] if len(change.plus) == 1 and not change.minus else change
-            arrivals[onward] = Message(self.placement.keys[onward], sent, column_names(columns))
-        for edge in edges:
-            for arriving in self._arriving(edge):
-                if arriving not in arrivals:
-                    arrivals[arriving] = self.message(arriving, past)
-        sends = [self._send(edge) for edge in edges]
-        if marks:
-            sends = [replace(send, aggregates=()) for send in sends]
-        call = self._call(source, sends, schema, arrivals)
-        linear = call.linear({})
-        if marks or self._subtracts:
-            sums = linear.sums(self.engine)
-        else:  # rows that come stay so, as further on nothing may be subtracted
-            sums = [Signed((table,)) for table in linear.tables(self.engine)]
-        return [self._few(output, each) for output, each in zip(call.outputs, sums, strict=True)]
-
-    def _few(self, output: Output, sums: Signed) -> Signed:
-        """At most one table that comes and one that goes; none that is empty."""
-
-        def one(tables: Sequence[Table]) -> list[Table]:
-            some = [table for table in tables if table.rows]
-            if len(some) < 2:
-                return some
-            together = self.engine.add(output, some, (), None)
-            assert together is not None
-            return [together]
-
-        return Signed(one(sums.plus), one(sums.minus))
-
-    # -- by the keys that are touched ------------------------------------------------------------
-
-    def _replaced(self, edge: Edge, old: Table, changes: Sequence[Table]) -> Table:
-        """The message with what belongs to the keys of the changes computed anew."""
-        keep = self.placement.keep[edge]
-        by = tuple(a for a in keep if a in self.tree.separator(*edge) and self._is_key(edge, a))
-        if not by:
-            return self._computed(edge, NONE)
-        touched = Output((0,), (), by, ())
-        names = {attribute: attribute for attribute in keep}
-        found = [
-            self.engine.contract(Contraction((Input(each, names),), (touched,)))[0]
-            for each in changes
-        ]
-        keys = found[0] if len(found) == 1 else self.engine.add(touched, found, (), None)
-        assert keys is not None
-        call = self._call(edge[0], [self._send(edge)], self.schema, self._arrivals(edge, NONE))
-        whole = call.linear({}).contraction
-        only = Input(keys, {attribute: attribute for attribute in by})
-        outputs = tuple(replace(o, inputs=(*o.inputs, len(whole.inputs))) for o in whole.outputs)
-        part = Linear(Contraction((*whole.inputs, only), outputs), call.rows)
-        (anew,) = part.tables(self.engine)
-        rest = self.engine.apart(old, keys)
-        table = self.engine.add(self._output(edge), [rest, anew], (), None)
+    def _sum(self, output: Output, tables: Sequence[Table]) -> Table:
+        table = self.engine.add(output, tables, (), None)
         assert table is not None
         return table
 
-    def _is_key(self, edge: Edge, attribute: str) -> bool:
-        """Whether no row matters where this is NULL, which equals no key: not those that are to be
-        joined, but those that go to an empty bag.
-        """
-        source, target = edge
-        if attribute in self.placement.sides[target, source].supplied:
-            return True
-        columns = self.schema.columns_of
-        holders = [r for r in self.placement.sides[edge].relations if attribute in columns[r]]
-        return len(holders) > 1 or all(
-            columns[r][attribute] in self.schema.relations[r].table.null_free for r in holders
-        )
 
-    # -- contractions ----------------------------------------------------------------------------
-
-    def _send(self, edge: Edge) -> Send:
-        return Send.of(self.placement, edge)
-
-    def _call(
-        self,
-        bag: str,
-        sends: Sequence[Send],
-        schema: Schema,
-        arrivals: Mapping[Edge, Message],
-    ) -> Call:
-        plan = Plan(bag, (Step(bag, tuple(sends)),), (), None)
-        (call,) = Wiring(schema, self.placement, arrivals, plan).sends()
-        return call
-
-    def _arriving(self, edge: Edge) -> list[Edge]:
-        source, target = edge
-        arriving = [(other, source) for other in self.tree.neighbours(source) if other != target]
-        return [each for each in arriving if each in self.placement.edges]
-
-    def _arrivals(self, edge: Edge, past: Versions) -> dict[Edge, Message]:
-        return {each: self.message(each, past) for each in self._arriving(edge)}
-
-    def _schema(self, past: Versions) -> Schema:
-        """The graph with some relations as they were."""
-        changed = {}
-        for name, version in past.items():
-            then = table_at(self.engine, version, self.schema.relations[name])
-            assert then is not None
-            changed[name] = replace(self.schema.relations[name], table=then, version=version)
-        return self.schema.having(changed)
+def _input(table: Table, attributes: Iterable[str]) -> Input:
+    """A result as an input: its columns are named by their attributes."""
+    return Input(table, {attribute: attribute for attribute in attributes})
 
 
-def _positive(relation: Relation) -> Relation:
-    table = relation.table
-    if isinstance(table, Signed) and table.minus:
-        return replace(relation, table=Signed(table.plus))
-    return relation
+def _without_deletions(schema: Schema) -> Schema:
+    """The graph as if no row had gone: it has all rows that a change may be joined with."""
+    relations = {
+        name: replace(relation, table=Signed(relation.table.plus))
+        for name, relation in schema.relations.items()
+        if isinstance(relation.table, Signed) and relation.table.minus
+    }
+    return schema.having(relations)

@@ -1,13 +1,13 @@
-"""Proposition 1 as a type: two equal keys carry equal messages, whatever the root and the order.
+"""Messages and their keys: Proposition 1 as a type, by which equal keys have equal messages.
 
-The message u → v is the sum, over everything behind u, of the product of everything behind u. So
-its rows depend on the *set* of annotations in effect behind u — not on which of the bags there each
-one stands — and each of its columns on the lifts behind u. That is a little more than the paper's
+The message u → v is the sum, over everything on u's side of the edge, of the product of everything there.
+So its rows depend on the *set* of annotations in effect on that side, not on which of its bags each one
+stands, and each of its columns on the lifts on that side. That is a little more than the paper's
 proposition, which compares the annotated subtrees bag by bag, and it makes Σ_A cancel γ_A by
 construction.
 
-Keys and aggregates also have a *text*, equal exactly where they are: by it a message that was saved
-is found again, in another process.
+Keys and aggregates also have a *text*, which is equal exactly where they are: a saved message is found by
+it in another process.
 """
 
 from __future__ import annotations
@@ -15,21 +15,33 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, fields
 from typing import Any
 
-from calitree.cache import cached_property
+from calitree.cache import LRUCache, cached_property
 from calitree.engines.api.contraction import Table
-from calitree.query.annotation import Aggregate, Annotation, Augment, Exclude, Lift, Select, Update
+from calitree.engines.api.semiring import Semiring
+from calitree.query.annotation import Aggregate, Annotation, Augment, Exclude, Update
+from calitree.sql.parser import Expression
 from calitree.storage.table_format import SavedMessage
+
+TEXTS_CACHED = 1_000
+"""Aggregates of which a saved message remembers the column."""
 
 
 @dataclass(frozen=True)
 class MessageKey:
     """What the rows of the message source → target depend on.
 
-    `annotations` are the γ, σ, R̄, R⁺ and R* in effect behind the edge. γ_A is left out where A is in the
-    separator: there it is kept in any case.
+    Attributes:
+        source: The bag that sends it.
+        target: The neighbour that it is sent to.
+        annotations: The γ, σ, R̄, R⁺ and R* in effect on the source's side of the edge. γ_A is left out
+            where A is in the separator: there it is kept in any case.
+
+    Example:
+        >>> print(wide.plan(group_by=["city"]).reused[0])
+        sales→stores
     """
 
     source: str
@@ -38,45 +50,56 @@ class MessageKey:
 
     @cached_property
     def text(self) -> str:
+        """The key as JSON."""
         return _text([self.source, self.target, sorted(map(_annotation, self.annotations))])
 
     @cached_property
     def versions(self) -> dict[str, int]:
-        """The versions of the relations behind that are not as they were first."""
-        return {
-            each.relation: each.version for each in self.annotations if isinstance(each, Update)
-        }
+        """The versions of the relations joined that are not as they were first loaded."""
+        return {a.relation: a.version for a in self.annotations if isinstance(a, Update)}
 
     @property
     def edge(self) -> tuple[str, str]:
+        """Its source and its target."""
         return self.source, self.target
 
     @cached_property
     def excluded(self) -> frozenset[str]:
-        """The relations behind that are left out."""
-        return frozenset(each.relation for each in self.annotations if isinstance(each, Exclude))
+        """The relations on the source's side that are left out."""
+        return frozenset(a.relation for a in self.annotations if isinstance(a, Exclude))
 
     @cached_property
     def added(self) -> frozenset[str]:
-        """The relations behind that the tree did not have at first."""
-        return frozenset(each.relation for each in self.annotations if isinstance(each, Augment))
+        """The relations joined that the tree did not have at first."""
+        return frozenset(a.relation for a in self.annotations if isinstance(a, Augment))
 
     @cached_property
     def timeless(self) -> MessageKey:
-        """The same message, whatever the versions behind it."""
+        """The key of the same message, whatever the versions of its relations."""
         if not self.versions:
             return self
-        rest = frozenset(each for each in self.annotations if not isinstance(each, Update))
+        rest = frozenset(a for a in self.annotations if not isinstance(a, Update))
         return MessageKey(self.source, self.target, rest)
 
     def at(self, versions: Mapping[str, int]) -> MessageKey:
-        """The same message at these versions of the relations behind it; 0 is as first loaded."""
+        """The key of the same message at other versions of its relations.
+
+        Args:
+            versions: The version of each relation that is joined; 0 is as first loaded.
+
+        Returns:
+            A key that has these versions and all other annotations of this one.
+
+        Example:
+            >>> MessageKey("sales", "stores").at({"sales": 7}).versions
+            {'sales': 7}
+        """
         updates = frozenset(Update(name, version) for name, version in versions.items() if version)
         return MessageKey(self.source, self.target, self.timeless.annotations | updates)
 
     @cached_property
     def digest(self) -> str:
-        """What files are named by."""
+        """A hash of its text, by which files are named."""
         return hashlib.sha256(self.text.encode()).hexdigest()[:32]
 
     def __str__(self) -> str:
@@ -85,33 +108,20 @@ class MessageKey:
 
 def aggregate_text(aggregate: Aggregate) -> str:
     """The text of a message's column."""
-    return _text([astuple(aggregate.semiring), sorted(map(_annotation, aggregate.lifts))])
+    return _text([aggregate.semiring, sorted(map(_annotation, aggregate.lifts))])
 
 
-def _annotation(each: Annotation) -> str:
-    parts: tuple[Any, ...]
-    match each:
-        case Update():
-            parts = (each.relation, each.version)
-        case Exclude() | Augment():
-            parts = (each.relation,)
-        case Select():
-            parts = (each.predicate.sql,)
-        case Lift():
-            sqls = [expression.sql for expression in each.expressions]
-            parts = (each.relation, astuple(each.semiring), sqls)
-        case _:
-            parts = (each.attribute,)
-    return _text([type(each).__name__, *parts])
-
-
-_UPDATE = '["Update",'
-_EXCLUDE = '["Exclude",'
-_AUGMENT = '["Augment",'
+def _annotation(annotation: Annotation) -> str:
+    parts = (getattr(annotation, part.name) for part in fields(annotation))
+    return _text([type(annotation).__name__, *parts])
 
 
 def _text(parts: list[Any]) -> str:
-    return json.dumps(parts, ensure_ascii=False)
+    return json.dumps(parts, ensure_ascii=False, default=_encoded)
+
+
+def _encoded(value: Expression | Semiring) -> Any:
+    return value.sql if isinstance(value, Expression) else astuple(value)
 
 
 class ColumnsByText(Mapping[Aggregate, str]):
@@ -119,13 +129,14 @@ class ColumnsByText(Mapping[Aggregate, str]):
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self.names = dict(names)
-        self._found: dict[Aggregate, str | None] = {}
+        self._by_aggregate = LRUCache[str](TEXTS_CACHED)
 
     def __getitem__(self, aggregate: Aggregate) -> str:
-        if aggregate not in self._found:
-            self._found[aggregate] = self.names.get(aggregate_text(aggregate))
-        name = self._found[aggregate]
-        if name is None:
+        def look_up() -> str:
+            return self.names.get(aggregate_text(aggregate), "")
+
+        name = self._by_aggregate.of(aggregate, look_up)
+        if not name:
             raise KeyError(aggregate)
         return name
 
@@ -138,7 +149,7 @@ class ColumnsByText(Mapping[Aggregate, str]):
 
 @dataclass(frozen=True, eq=False)
 class Message:
-    """A computed message: its table, and under which name each aggregate's column is found there.
+    """A computed message: its table, and the name of the column that each aggregate has there.
 
     `shelved` is what it was restored from, if it was.
     """
@@ -148,7 +159,8 @@ class Message:
     columns: Mapping[Aggregate, str]
     shelved: Shelved | None = None
 
-    def carries(self, aggregates: Iterable[Aggregate]) -> bool:
+    def has_columns(self, aggregates: Iterable[Aggregate]) -> bool:
+        """Whether it has a column for each of these."""
         return all(aggregate in self.columns for aggregate in aggregates)
 
     def covers(self, other: Message) -> bool:
@@ -168,7 +180,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Shelved:
-    """A message that is saved: `text` is its key's, `columns` have the texts of its aggregates."""
+    """A saved message: `text` is that of its key, `columns` have the texts of its aggregates."""
 
     digest: str
     text: str
@@ -177,38 +189,39 @@ class Shelved:
     table: SavedMessage
 
     @cached_property
-    def _parts(self) -> tuple[tuple[str, str], list[str]]:
+    def _parts(self) -> tuple[tuple[str, str], list[tuple[str, list[Any]]]]:
+        """The edge, and the text of each annotation with its class and its fields."""
         source, target, annotations = json.loads(self.text)
-        return (source, target), annotations
+        return (source, target), [(text, json.loads(text)) for text in annotations]
 
     @property
     def edge(self) -> tuple[str, str]:
+        """Its source and its target."""
         return self._parts[0]
 
     @cached_property
     def timeless(self) -> str:
-        """The text of the key of the same message, whatever the versions behind it."""
+        """The text of the key of the same message, whatever the versions of its relations."""
         edge, annotations = self._parts
-        return _text([*edge, [each for each in annotations if not each.startswith(_UPDATE)]])
+        return _text([*edge, [text for text, (kind, *_) in annotations if kind != "Update"]])
 
     @cached_property
     def versions(self) -> dict[str, int]:
-        updates = [json.loads(each) for each in self._parts[1] if each.startswith(_UPDATE)]
-        return {name: version for _, name, version in updates}
+        """The versions of the relations joined that are not as they were first loaded."""
+        return dict(self._fields("Update"))
 
     @property
     def excluded(self) -> frozenset[str]:
-        """The relations behind that are left out."""
-        return self._named(_EXCLUDE)
+        """The relations on the source's side that are left out."""
+        return frozenset(relation for (relation,) in self._fields("Exclude"))
 
     @property
     def added(self) -> frozenset[str]:
-        """The relations behind that the tree did not have at first."""
-        return self._named(_AUGMENT)
+        """The relations joined that the tree did not have at first."""
+        return frozenset(relation for (relation,) in self._fields("Augment"))
 
-    def _named(self, annotation: str) -> frozenset[str]:
-        _, annotations = self._parts
-        return frozenset(json.loads(each)[1] for each in annotations if each.startswith(annotation))
+    def _fields(self, kind: str) -> list[list[Any]]:
+        return [fields for _, (name, *fields) in self._parts[1] if name == kind]
 
 
 def column_names(aggregates: Iterable[Aggregate]) -> dict[Aggregate, str]:

@@ -1,10 +1,9 @@
-"""A query, and how its answer is made of what the root absorbs: worked out once, used every time it
-is asked.
-"""
+"""From the table that the root absorbs to the columns that a query asks for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -23,11 +22,11 @@ Compute = Callable[[dict[str, Any], int], Any]
 """Given columns and their length, another column."""
 
 
+@dataclass(frozen=True, eq=False)
 class Projection:
-    """The result's columns as formulas over the columns of the absorbed table."""
+    """The result's columns as formulas over the columns of the absorbed table, compiled once."""
 
-    def __init__(self, query: Query) -> None:
-        self.query = query
+    query: Query
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -39,7 +38,7 @@ class Projection:
     def formulas(self) -> dict[str, exp.Expr]:
         """Each result column as an expression over the columns of an absorbed table that has rows.
 
-        A group without rows is absent, so a sum that is NULL only over no rows never is there.
+        A group without rows is absent, so a sum that is NULL only over no rows is never NULL there.
         """
         count = column_names(self.query.aggregates).get(COUNT)
         return {name: _of_some_rows(node, count) for name, node in self._formulas.items()}
@@ -47,7 +46,7 @@ class Projection:
     @cached_property
     def _formulas(self) -> dict[str, exp.Expr]:
         names = column_names(self.query.aggregates)
-        found: dict[str, exp.Expr] = {
+        formulas: dict[str, exp.Expr] = {
             text: column(attribute) for text, attribute in self.query.group_by
         }
         for name, measure in self.query.measures:
@@ -56,8 +55,8 @@ class Projection:
                 ours = stored_parts(f"a{i}", aggregate.semiring)
                 theirs = stored_parts(names[aggregate], aggregate.semiring)
                 swap |= dict(zip(ours, theirs, strict=True))
-            found[name] = measure.final.transform(_renamed, swap)
-        return found
+            formulas[name] = measure.final.transform(_renamed, swap)
+        return formulas
 
     @cached_property
     def _compiled(self) -> list[Compute]:
@@ -90,9 +89,7 @@ class Projection:
         return {name: compute(absorbed, length) for name, compute in self._measures.items()}
 
     def _nothing(self, absorbed: pa.Table) -> pa.Table:
-        """A total over no rows is still one row: zero of each semiring, from which COUNT makes 0,
-        SUM NULL.
-        """
+        """A total over no rows is one row: the zero of each semiring, of which COUNT is 0 and SUM NULL."""
         import pyarrow as pa
 
         zeros: dict[str, Any] = {}
@@ -122,8 +119,8 @@ def _column(name: str, compute: Compute) -> Compute:
     plain = (pa.int64(), pa.float64(), pa.string(), pa.bool_(), pa.date32())
 
     def column(columns: dict[str, Any], length: int) -> Any:
-        found = columns[name]
-        return found if found.type in plain else compute(columns, length)
+        values = columns[name]
+        return values if values.type in plain else compute(columns, length)
 
     return column
 

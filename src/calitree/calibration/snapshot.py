@@ -1,8 +1,8 @@
 """A tree at one version of its relations: what questions mean there, and where the pivot stands.
 
-The messages are shared by all versions, in one store: their keys tell to which versions they belong.
-A snapshot stays as it is, so whoever reads it sees one version, whatever is written meanwhile. What was
-worked out of it is beside it, in `cache`.
+The messages are shared by all versions, in one store: their keys tell to which versions they belong. A
+snapshot stays as it is, so whoever reads it sees one version, whatever is written meanwhile. Values derived
+from it and from the store are beside it, in `cache`.
 """
 
 from __future__ import annotations
@@ -18,23 +18,24 @@ from sqlglot import exp
 from calitree.cache import LRUCache, cached_property
 from calitree.calibration.adjust import Adjustment
 from calitree.calibration.compiler import Compiled
-from calitree.calibration.planning.placement import Placement, sides_of, with_bindings
+from calitree.calibration.planning.placement import Placement, subtrees_of, with_bindings
 from calitree.calibration.projection import Projection
-from calitree.calibration.state import REMEMBERED, TreeState
+from calitree.calibration.state import QUESTIONS_REMEMBERED, TreeState
 from calitree.engines.api.contraction import Column, Contraction, Input, Lifted, Output, Table
 from calitree.engines.api.semiring import SUM_PRODUCT
 from calitree.engines.api.signed import Linear
 from calitree.jointree.schema import Relation, Schema
-from calitree.query.aggregates import Measure, measure_of
 from calitree.query.binder import MeasureLike, Query, Question, bind
+from calitree.query.measure import Measure, measure_of
 from calitree.sql.nodes import cast, kind_of, not_null, number, when
 from calitree.sql.parser import expression_of
 from calitree.types import Kind
 
 
 class Bindings(NamedTuple):
-    """What questions and measures mean: that depends on which columns have no NULL, so versions that
-    agree there share it.
+    """What questions and measures mean.
+
+    That depends on which columns have no NULL, so versions that agree there share it.
     """
 
     projections: LRUCache[Projection]
@@ -42,28 +43,36 @@ class Bindings(NamedTuple):
 
     @classmethod
     def empty(cls) -> Bindings:
-        return cls(LRUCache[Projection](REMEMBERED), LRUCache[Measure](REMEMBERED))
+        """With nothing bound yet."""
+        limit = QUESTIONS_REMEMBERED
+        return cls(LRUCache[Projection](limit), LRUCache[Measure](limit))
 
 
 class SnapshotCache:
-    """What was worked out of a snapshot: compiled plans, the pivot's answer, and what adjusts it."""
+    """Compiled plans of a snapshot, the pivot's answer, and how to adjust that.
+
+    It has no lock: whoever sets a field sets a value that is right, and the last one stays.
+    """
 
     def __init__(self) -> None:
         self.answer: Table | None = None
         """The pivot's."""
-        self.adjustments: dict[str, Adjustment | None] = {}
+        self.adjustments = LRUCache[Adjustment | None](QUESTIONS_REMEMBERED)
+        """By the relation that changes."""
         self._plans: tuple[int, LRUCache[Compiled]] | None = None
 
     def plans(self, version: int) -> LRUCache[Compiled]:
-        """Those made on what the store holds at its `version`. The others may hold messages that are
-        evicted, and miss those that are new.
+        """The plans made when the store was at its `version`, by the key of their question.
+
+        Others may hold messages that were evicted, and miss those that are new.
         """
         known = self._plans
         if known is None or known[0] != version:
-            self._plans = known = version, LRUCache[Compiled](REMEMBERED)
+            self._plans = known = version, LRUCache[Compiled](QUESTIONS_REMEMBERED)
         return known[1]
 
     def forget_plans(self) -> None:
+        """Plan all questions anew."""
         self._plans = None
 
 
@@ -86,12 +95,12 @@ class Snapshot:
     cache: SnapshotCache = field(default_factory=SnapshotCache)
 
     def checked(self) -> Snapshot:
-        """An error if the pivot asks what the graph does not have."""
+        """Raise an error if the pivot asks for what the graph does not have."""
         self.pivot  # noqa: B018 - to bind it is to check it
         return self
 
     def successor(self, number: int, changed: Mapping[str, Relation]) -> Snapshot:
-        """The next version, when these relations are others."""
+        """The next version, in which these relations are replaced."""
         old, schema = self.schema.relations, self.schema.having(changed)
         if any(old[n].table.null_free != new.table.null_free for n, new in changed.items()):
             return Snapshot(self.state, number, schema)
@@ -99,9 +108,8 @@ class Snapshot:
             return Snapshot(self.state, number, schema, self.bindings)
         (relation,) = changed
         other = Snapshot(self.state, number, schema, self.bindings, Previous(ref(self), relation))
-        known = self.cache.adjustments
-        if relation in known:  # what arrives at its bag does not depend on it
-            other.cache.adjustments[relation] = known[relation]
+        # What arrives at the relation's bag does not depend on it.
+        other.cache.adjustments.put(relation, self.cache.adjustments.get(relation))
         return other
 
     @cached_property
@@ -112,68 +120,62 @@ class Snapshot:
     def changed_from(self, other: Snapshot) -> dict[str, Relation]:
         """The relations that are not as they were in another snapshot."""
         then = other.versions
-        return {n: each for n, each in self.schema.relations.items() if each.version != then[n]}
+        return {n: r for n, r in self.schema.relations.items() if r.version != then[n]}
 
     # -- what is asked ---------------------------------------------------------------------------
 
     def bind(self, question: Question) -> Projection:
-        """What a question means here: its query, and how its answer is made."""
-        key, known = question.key, self.bindings.projections
-        found = known.get(key)
-        if found is None:
-            query = bind(self.schema, self.state.measures, self._measure, question)
-            found = Projection(query)
-            known.put(key, found)
-        return found
+        """What a question means here: its query, and how its answer is computed."""
+        return self.bindings.projections.of(
+            question.key,
+            lambda: Projection(bind(self.schema, self.state.measures, self._measure, question)),
+        )
 
     def _measure(self, given: MeasureLike, joined: tuple[str, ...]) -> Measure:
-        """A measure, compiled; most questions ask for the pivot's."""
+        """A measure, compiled; most questions ask for the pivot's measures."""
         return self.bindings.measures.of(
             (given, joined) if isinstance(given, str) else None,
             lambda: measure_of(given, self.schema, joined, self._center),
         )
 
     def _center(self, relation: str, node: exp.Expr) -> float:
-        """The mean of an expression over its own relation.
+        """The mean of an expression over its own relation, computed once for all versions.
 
         Integers are centred by an integer, which keeps their sums exact.
         """
-        key = (relation, node.sql())
-        centers, engine = self.state.centers, self.state.engine
+        key, centers = (relation, node.sql()), self.state.centers
         if key not in centers:
-            total = expression_of(cast(node.copy(), Kind.FLOAT))
-            present = expression_of(when(not_null(node), number(1)))
-            table = self.schema.relations[relation].table
-            columns = tuple(
-                Column(name, SUM_PRODUCT, (Lifted(0, (each,)),))
-                for name, each in (("total", total), ("present", present))
-            )
-            one = Input(table, self.schema.columns_of[relation])
-            contraction = Contraction((one,), (Output((0,), (), (), columns),))
-            (found,) = Linear(contraction, (None,)).tables(engine)
-            sums = engine.arrow(found).to_pylist()
-            rows = sums[0]["present"] if sums else 0
-            mean = sums[0]["total"] / rows if rows else 0.0
-            if not math.isfinite(mean):
-                mean = 0.0
-            centers[key] = float(round(mean)) if kind_of(node) is Kind.INTEGER else mean
+            mean = self._mean(relation, node)
+            center = float(round(mean)) if kind_of(node) is Kind.INTEGER else mean
+            centers.setdefault(key, center)  # two threads go on with the same
         return centers[key]
+
+    def _mean(self, relation: str, node: exp.Expr) -> float:
+        total = expression_of(cast(node.copy(), Kind.FLOAT))
+        present = expression_of(when(not_null(node), number(1)))
+        columns = tuple(
+            Column(name, SUM_PRODUCT, (Lifted(0, (expression,)),))
+            for name, expression in (("total", total), ("present", present))
+        )
+        table = self.schema.relations[relation].table
+        given = Input(table, self.schema.columns_of[relation])
+        contraction = Contraction((given,), (Output((0,), (), (), columns),))
+        (sums,) = Linear(contraction, (None,)).tables(self.state.engine)
+        rows = self.state.engine.arrow(sums).to_pylist()
+        mean = rows[0]["total"] / rows[0]["present"] if rows and rows[0]["present"] else 0.0
+        return mean if math.isfinite(mean) else 0.0
 
     # -- where annotations stand -----------------------------------------------------------------
 
     def placement(self, query: Query) -> Placement:
         """A query's annotations on the tree."""
-        tree, known = self.state.tree, self.state.sides
-        key = (query.relations, query.aggregates)
-        sides = known.get(key)
-        if sides is None:
-            sides = sides_of(tree, query)
-            known.put(key, sides)
-        return Placement(tree, query, self.versions, sides)
+        tree, key = self.state.tree, (query.relations, query.aggregates)
+        subtrees = self.state.subtrees.of(key, lambda: subtrees_of(tree, query))
+        return Placement(tree, query, self.versions, subtrees)
 
     @property
     def pivots(self) -> list[Placement]:
-        """The pivot, and those of its cubes."""
+        """The pivot, and those of cubes."""
         return [self.pivot, *map(self.cube_pivot, self.state.cube_pivots)]
 
     def cube_pivot(self, question: Question) -> Placement:
@@ -182,7 +184,7 @@ class Snapshot:
 
     @cached_property
     def pivot(self) -> Placement:
-        """The pivot's annotations; its filters stand where they stood from the start."""
+        """The pivot's annotations; its filters stand where they stood in the first version."""
         placement = self.placement(self.bind(self.state.pivot).query)
         if self.state.bound is None:
             placement = self._bound(placement)
@@ -202,6 +204,6 @@ class Snapshot:
         return placement
 
     def rows_at(self, bag: str) -> tuple[int, str]:
-        """How many rows the relations of a bag have, and its name, which tells apart those with as many."""
+        """How many rows the relations of a bag have, and its name, which breaks ties."""
         rows = sum(self.schema.rows(r) for r in self.state.tree.bag(bag).relations)
         return rows, bag

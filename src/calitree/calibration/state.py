@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from threading import Lock
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from calitree.cache import LRUCache, cached_property
-from calitree.calibration.planning.placement import Sides
+from calitree.calibration.planning.placement import Subtrees
 from calitree.calibration.store import Store
 from calitree.calibration.versions import Changes
 from calitree.engines.api.protocol import Engine
@@ -20,7 +22,11 @@ if TYPE_CHECKING:
 Mode = Literal["lazy", "eager", "recompute"]
 MODES: tuple[Mode, ...] = ("lazy", "eager", "recompute")
 
-REMEMBERED = 1_000
+QUESTIONS_REMEMBERED = 1_000
+"""Questions whose meaning, and plan, each cache keeps."""
+
+ReadFiles: TypeAlias = dict[str, dict[str, tuple[int, int]]]
+"""For each directory, names of files with their modification times and sizes. It is replaced, not changed."""
 
 
 class ArrowTypes(NamedTuple):
@@ -32,24 +38,30 @@ class ArrowTypes(NamedTuple):
 
 @dataclass(eq=False)
 class TreeState:
-    """What all versions of a tree share. Messages of all of them are in one store: their keys tell to
-    which versions they belong.
+    """What all versions of a tree share.
+
+    Messages of all of them are in one store: their keys tell to which versions they belong. A lock guards
+    `missing` and `cube_pivots` where a new value is made of the old one. `centers` and `arrow_types` only
+    grow; two threads may compute the same entry, and the first one stays.
     """
 
     engine: Engine
     tree: Hypertree
     measures: dict[str, MeasureLike]
     pivot: Question
-    """What is asked of the tree at rest: its group-by and filter."""
+    """The query it is calibrated for: its group-by and filter."""
     store: Store
     maintenance: Mode = "lazy"
     centers: dict[tuple[str, str], float] = field(default_factory=dict)
+    """The mean of an expression over its relation, from which deviations are summed."""
     missing: frozenset[str] = frozenset()
-    """Relations whose rows turned out not to be where they were."""
+    """Relations whose rows are not where they were when the tree was saved."""
     bound: dict[object, str] | None = None
-    """Where the pivot's filters stand, whatever the version."""
+    """The bag of each of the pivot's filters, whatever the version."""
     streams: dict[str, int] = field(default_factory=dict)
-    """For each stream, the last batch that is in the tree."""
+    """For each stream of Spark, the last batch that is in the tree."""
+    read_files: dict[str, ReadFiles] = field(default_factory=dict)
+    """For each relation, the files of file streams whose rows are in the tree."""
     cardinalities: dict[frozenset[str], int] = field(default_factory=dict)
     """How many combinations of values separators had when the tree was last calibrated."""
     cube_pivots: tuple[Question, ...] = ()
@@ -62,10 +74,11 @@ class TreeState:
             raise QueryError("Ask for at least one measure.")
         self._changes = Changes(self.engine)
         self.maintain(self.maintenance)
-        self.sides = LRUCache[Sides](REMEMBERED)
+        self.subtrees = LRUCache[Subtrees](QUESTIONS_REMEMBERED)
+        self._lock = Lock()
 
     def maintain(self, mode: Mode) -> None:
-        """Say what happens to messages when relations are updated."""
+        """Set what happens to messages when relations are updated."""
         if mode not in MODES:
             raise QueryError(f"maintenance is one of {', '.join(MODES)}; got {mode!r}.")
         self.maintenance = mode
@@ -74,11 +87,11 @@ class TreeState:
 
     @cached_property
     def pivot_key(self) -> object:
-        """By which a question is known that asks for the pivot itself."""
+        """The key of a question that asks for the pivot itself."""
         return self.pivot.key
 
     def with_tree(self, tree: Hypertree) -> TreeState:
-        """A state of its own for a tree that has a bag more. It begins with all messages of this one."""
+        """The state of a tree that has a bag more. It begins with all messages of this one."""
         return replace(
             self,
             tree=tree,
@@ -86,10 +99,22 @@ class TreeState:
             centers=dict(self.centers),
             bound=self.bound and dict(self.bound),
             streams={},
+            read_files={},
             arrow_types=dict(self.arrow_types),
         )
 
     def add_pivots(self, pivots: tuple[Question, ...]) -> None:
         """Keep and refresh the messages of these pivots too from now on."""
-        known = {each.key for each in self.cube_pivots}
-        self.cube_pivots += tuple(each for each in pivots if each.key not in known)
+        with self._lock:
+            known = {pivot.key for pivot in self.cube_pivots}
+            self.cube_pivots += tuple(pivot for pivot in pivots if pivot.key not in known)
+
+    def set_missing(self, relation: str) -> None:
+        """Plan without the rows of a relation from now on, as far as that is possible."""
+        with self._lock:
+            self.missing |= {relation}
+
+    def set_present(self, relations: Collection[str]) -> None:
+        """Plan with the rows of these relations again."""
+        with self._lock:
+            self.missing = self.missing.difference(relations)

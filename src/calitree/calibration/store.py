@@ -1,15 +1,15 @@
-"""The memory of a calibrated tree: messages by key. Reuse is `store.find(key, aggregates)`.
+"""The messages of a calibrated tree, by key. Reuse is `store.find(key, aggregates)`.
 
-The pivot's messages are pinned. Messages that delta queries compute are kept as long as they fit a
-limit, and the least recently used go first. Messages of a tree that was opened wait on a shelf, until
-somebody asks for their key; those evicted go back there.
+The pivot's messages are pinned. Messages that delta queries compute are kept as long as they fit a limit;
+the least recently used are evicted first. Messages of an opened tree wait on a shelf, until somebody asks
+for their key; if evicted they go back there.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from threading import Lock
+from threading import RLock
 
 from calitree.calibration.message import ColumnsByText, Message, MessageKey, Shelved
 from calitree.engines.api.contraction import Table
@@ -19,8 +19,7 @@ from calitree.storage.table_format import SavedMessage
 VERSIONS = 8
 """Of how many versions a message is kept."""
 CANDIDATES = 4
-"""How many of them are looked at, beside the pinned one, to find that from which the least has changed.
-"""
+"""How many of them are compared, beside the pinned one, to choose that from which the least has changed."""
 
 Restore = Callable[[SavedMessage], Table]
 
@@ -28,8 +27,9 @@ Restore = Callable[[SavedMessage], Table]
 class Store:
     """Messages, pinned and kept. One key may have several messages with different columns.
 
-    `version` is another one whenever a message came or went: what was planned at this version is
-    still the best there is.
+    `version` changes whenever a message comes or goes: what was planned at this version is still the best
+    plan there is. Every change is made under the lock; `find` reads without it. It is held while the engine
+    restores a saved message, which reads no file, and takes no other lock of `calibration`.
     """
 
     def __init__(
@@ -43,26 +43,26 @@ class Store:
         self.kept_bytes = 0
         self._messages: dict[MessageKey, tuple[Message, ...]] = {}
         self._kept: OrderedDict[Message, int] = OrderedDict()
-        """Those that may go, and their bytes, in the order of their last use."""
+        """Those that may be evicted, and their bytes, in the order of their last use."""
         self._times: dict[MessageKey, dict[MessageKey, None]] = {}
         """For each message whatever its versions, the keys of those at some, latest last."""
         self._shelf: dict[str, list[Shelved]] = {}
-        for each in shelved:
-            self._shelf.setdefault(each.digest, []).append(each)
+        for message in shelved:
+            self._shelf.setdefault(message.digest, []).append(message)
         self._restore = restore
         self.has_versions = False
         """Whether there was ever a message of a version that is not the first."""
-        self._lock = Lock()
+        self._lock = RLock()
 
     def branch(self) -> Store:
-        """Another store, with all that is in this one. What comes and goes later is for each by itself."""
+        """A copy of this store, which changes independently from now on."""
         with self._lock:
             other = Store(self.memory_limit, (), self._restore)
             other.kept_bytes, other.has_versions = self.kept_bytes, self.has_versions
             other._messages = dict(self._messages)
             other._kept = self._kept.copy()
             other._times = {key: dict(times) for key, times in self._times.items()}
-            other._shelf = {digest: list(each) for digest, each in self._shelf.items()}
+            other._shelf = {digest: list(shelved) for digest, shelved in self._shelf.items()}
             return other
 
     def find(self, key: MessageKey, aggregates: Iterable[Aggregate]) -> Message | None:
@@ -70,14 +70,14 @@ class Store:
         if self._restore is not None:
             self._take(key, self._restore)
         for message in self._messages.get(key, ()):
-            if message.carries(aggregates):
+            if message.has_columns(aggregates):
                 if message in self._kept:
                     self.touch((message,))
                 return message
         return None
 
     def at_any_version(self, key: MessageKey, aggregates: Iterable[Aggregate]) -> list[Message]:
-        """Messages like this one at any versions of the relations behind it."""
+        """Messages like this one at any versions of its relations."""
         timeless = key.timeless
         if self._restore is not None:
             for versions in self._shelved_versions(timeless.text):
@@ -85,37 +85,36 @@ class Store:
         with self._lock:
             keys = list(self._times.get(timeless, ()))
             latest = {message for key in keys[-CANDIDATES:] for message in self._messages[key]}
-            every = (message for key in keys for message in self._messages[key])
-            near = [each for each in every if each in latest or each not in self._kept]
-        return [message for message in near if message.carries(aggregates)]
+            messages = [message for key in keys for message in self._messages[key]]
+            near = [m for m in messages if m in latest or m not in self._kept]
+        return [message for message in near if message.has_columns(aggregates)]
 
     def _shelved_versions(self, text: str) -> list[dict[str, int]]:
         """The versions at which messages of a timeless key are on the shelf."""
-        with self._lock:
-            every = [each for shelved in self._shelf.values() for each in shelved]
-            return [each.versions for each in every if each.timeless == text]
+        return [message.versions for message in self.shelved if message.timeless == text]
 
     def succeed(self, old: Message, new: Message) -> None:
-        """Keep a message as the one was that it follows."""
+        """Pin a message if the one that it follows is pinned, else keep it."""
         with self._lock:
             pinned = old in self._messages.get(old.key, ()) and old not in self._kept
-        self.pin(new) if pinned else self.keep(new)
+            self.pin(new) if pinned else self.keep(new)
 
     def shelve(self, fresh: Iterable[Shelved], stale: Iterable[Shelved], restore: Restore) -> None:
-        """Have other messages on the shelf, which others have saved. Those of ours that a fresh one
-        follows may go from now on, and a stale one is not needed where we have one ourselves.
+        """Replace the shelf by messages that others have saved.
+
+        Those of ours that a fresh one follows may be evicted from now on; a stale one is not needed where
+        we have one ourselves.
         """
         with self._lock:
             self._restore = restore
-            at_hand = {key.digest for key in self._messages}
+            available = {key.digest for key in self._messages}
             pinned: dict[str, list[Message]] = {}
-            for message in (m for each in self._messages.values() for m in each):
-                if message not in self._kept:
-                    pinned.setdefault(message.key.timeless.text, []).append(message)
+            for message in self.pinned:
+                pinned.setdefault(message.key.timeless.text, []).append(message)
             self._shelf = {}
             followed: set[Message] = set()
             for new in fresh:
-                if new.digest not in at_hand:
+                if new.digest not in available:
                     self._shelf.setdefault(new.digest, []).append(new)
                     ours = pinned.get(new.timeless, ()) if new.pinned else ()
                     followed |= {m for m in ours if m.column_texts.keys() <= new.columns.keys()}
@@ -124,87 +123,69 @@ class Store:
                 if not any(new.columns.keys() <= m.column_texts.keys() for m in ours):
                     self._shelf.setdefault(new.digest, []).append(new)
             for message in followed:
-                self._let_go(message)
+                self._unpin(message)
             self.version += 1
 
-    def _let_go(self, message: Message) -> None:
-        """It was pinned, and is only kept from now on."""
-        size = message.table.nbytes
-        if size <= self.memory_limit:
-            self._kept[message] = size
-            self.kept_bytes += size
-            self._shrink()
-        else:
-            self._remove(message)
+    def _unpin(self, message: Message) -> None:
+        """Allow a message to be evicted, and evict as many as do not fit."""
+        self._kept[message] = size = message.table.nbytes
+        self.kept_bytes += size
+        if size > self.memory_limit:
+            self._evict(message)
+        while self.kept_bytes > self.memory_limit:
+            self._evict(next(iter(self._kept)))
 
-    def used(self, reused: Iterable[Message], computed: Iterable[Message]) -> None:
-        """Take note that some are used now, and keep the new ones while there is room."""
-        self.touch(reused)
-        for message in computed:
-            self.keep(message)
+    def _evict(self, message: Message) -> None:
+        self.kept_bytes -= self._kept.pop(message)
+        self._remove(message)
 
     def touch(self, messages: Iterable[Message]) -> None:
-        """Take note that these are used now."""
+        """Note that these were used now."""
         with self._lock:
             for message in messages:
                 if message in self._kept:
                     self._kept.move_to_end(message)
 
     def pin(self, message: Message) -> None:
-        """Keep for as long as the tree lives. Those of other versions may go from now on."""
+        """Keep for as long as the tree lives. Those of other versions may be evicted from now on."""
         with self._lock:
             if message in self._kept:
                 self.kept_bytes -= self._kept.pop(message)
-            elif any(each is message for each in self._messages.get(message.key, ())):
+            elif message in self._messages.get(message.key, ()):
                 return
             else:
-                self._pin(message)
+                self._insert(message, pinned=True)
             for key in list(self._times[message.key.timeless]):
                 if key != message.key:
                     for other in self._messages.get(key, ()):
                         if other not in self._kept and message.covers(other):
-                            self._let_go(other)
+                            self._unpin(other)
             self.version += 1
-
-    def _pin(self, message: Message) -> None:
-        # Before the others, so that it is found first and they can go.
-        self._messages[message.key] = (message, *self._messages.get(message.key, ()))
-        self._dated(message.key)
 
     def keep(self, message: Message) -> None:
         """Keep while there is room."""
         with self._lock:
-            for each in self._messages.get(message.key, ()):
-                if len(each.columns) == len(message.columns) and each.covers(message):
+            for known in self._messages.get(message.key, ()):
+                if len(known.columns) == len(message.columns) and known.covers(message):
                     return
             if message.table.nbytes <= self.memory_limit:
-                self._keep(message)
+                self._insert(message, pinned=False)
                 self.version += 1
 
-    def _keep(self, message: Message) -> None:
-        size = message.table.nbytes
-        self._messages[message.key] = (*self._messages.get(message.key, ()), message)
-        self._dated(message.key)
-        self._kept[message] = size
-        self.kept_bytes += size
-        self._shrink()
-
-    def _dated(self, key: MessageKey) -> None:
+    def _insert(self, message: Message, pinned: bool) -> None:
+        """Add a message; those of its key that are pinned come first, so that others can be evicted."""
+        key, alike = message.key, self._messages.get(message.key, ())
+        self._messages[key] = (message, *alike) if pinned else (*alike, message)
         times = self._times.setdefault(key.timeless, {})
         times.pop(key, None)
         times[key] = None
         self.has_versions |= bool(key.versions)
         for old in list(times)[:-VERSIONS]:
-            for message in self._messages[old]:
-                if message in self._kept:
-                    self.kept_bytes -= self._kept.pop(message)
-                    self._remove(message)
-
-    def _shrink(self) -> None:
-        while self.kept_bytes > self.memory_limit:
-            oldest, size = self._kept.popitem(last=False)
-            self.kept_bytes -= size
-            self._remove(oldest)
+            for other in self._messages[old]:
+                if other in self._kept:
+                    self._evict(other)
+        if not pinned:
+            self._unpin(message)
 
     def _remove(self, message: Message) -> None:
         self.version += 1
@@ -222,35 +203,37 @@ class Store:
     def _take(self, key: MessageKey, restore: Restore) -> None:
         """Take the messages of a key from the shelf. Nothing of them is read yet."""
         with self._lock:
-            for each in self._shelf.pop(key.digest, ()):
-                if each.pinned or each.table.nbytes <= self.memory_limit:
-                    columns = ColumnsByText(each.columns)
-                    message = Message(key, restore(each.table), columns, each)
-                    self._pin(message) if each.pinned else self._keep(message)
+            for shelved in self._shelf.pop(key.digest, ()):
+                if shelved.pinned or shelved.table.nbytes <= self.memory_limit:
+                    columns = ColumnsByText(shelved.columns)
+                    message = Message(key, restore(shelved.table), columns, shelved)
+                    self._insert(message, shelved.pinned)
                 else:
-                    self._shelf.setdefault(key.digest, []).append(each)
+                    self._shelf.setdefault(key.digest, []).append(shelved)
 
     @property
     def pinned(self) -> list[Message]:
+        """The messages that are never evicted."""
         return [message for message, may_go in self.messages if not may_go]
 
     @property
     def pinned_bytes(self) -> int:
+        """How much memory these take."""
         return sum(message.table.nbytes for message in self.pinned)
 
     @property
     def messages(self) -> list[tuple[Message, bool]]:
-        """All that are at hand, and whether they may go: these last, in the order of their last use."""
+        """All but those on the shelf, and whether they may be evicted: these last, by their last use."""
         with self._lock:
-            every = [message for messages in self._messages.values() for message in messages]
-            stay = [(message, False) for message in every if message not in self._kept]
-            return stay + [(message, True) for message in self._kept]
+            messages = [message for alike in self._messages.values() for message in alike]
+            pinned = [(message, False) for message in messages if message not in self._kept]
+            return pinned + [(message, True) for message in self._kept]
 
     @property
     def shelved(self) -> list[Shelved]:
         """All that nobody has asked for yet, or that were evicted."""
         with self._lock:
-            return [each for shelved in self._shelf.values() for each in shelved]
+            return [message for alike in self._shelf.values() for message in alike]
 
     def __len__(self) -> int:
         with self._lock:

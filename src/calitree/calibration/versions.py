@@ -1,8 +1,8 @@
 """Relations that change: a table, the one it was before, and the rows that came and went.
 
 An update costs next to nothing. Its rows stay as they came until somebody needs them; then those of all
-updates since are loaded together. Parts of like size are put together as they grow in number, so that a
-relation never has more than a few, and once they are many rows they become one table with the rest.
+updates since are loaded together. Parts of like size are merged as they grow in number, so that a relation
+never has more than a few, and once they are many rows they are merged with the rest.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from calitree.types import Kind
 Rows: TypeAlias = Any
 """Rows in this process as they were given (an Arrow table), or where an engine has them."""
 
-MANY = 4
-"""Once one row in so many has come or gone, all is put together in one table."""
+MERGE_RATIO = 4
+"""Once one row in so many has come or gone, all parts of a relation are merged into one table."""
 
-REMEMBERED = 2_048
+CHANGES_REMEMBERED = 2_048
 """How many updates back a relation can at least tell what has changed since."""
 
 
@@ -45,10 +45,12 @@ class Change:
 
     @property
     def came(self) -> int:
+        """How many rows come."""
         return sum(map(count, self.inserted))
 
     @property
     def went(self) -> int:
+        """How many rows go."""
         return sum(map(count, self.deleted))
 
     def null_free(self, columns: frozenset[str]) -> frozenset[str]:
@@ -74,18 +76,24 @@ class Change:
 
 
 def is_arrow(rows: Any) -> bool:
+    """Whether rows are an Arrow table, and not an engine's."""
     return hasattr(rows, "num_rows")
 
 
 def count(rows: Rows) -> int:
+    """How many rows there are."""
     return int(rows.num_rows if is_arrow(rows) else rows.rows)
 
 
 class Updated(Signed):
-    """A relation after a change to what it was `before`, when its version was `old`."""
+    """A relation after a change to what it was `before`, when its version was `old`.
+
+    Its parts are loaded when they are first needed, under its lock, which is held while the engine loads
+    and merges tables. The lock of no other `Updated` is taken meanwhile.
+    """
 
     def __init__(
-        self, engine: Engine, name: str, before: Table, old: int, change: Change, version: int
+        self, engine: Engine, name: str, before: Table, change: Change, *, old: int, version: int
     ) -> None:
         super().__init__(())
         self.engine, self.name, self.version = engine, name, version
@@ -97,50 +105,49 @@ class Updated(Signed):
         self._parts: Signed | None = None
         self._lock = RLock()
         self.length: int = before.length + 1 if isinstance(before, Updated) else 1
-        _KNOWN[id(engine), version] = self
-        if self.length % REMEMBERED == 0:
+        """How many changes it is away from the relation as first loaded."""
+        _UPDATED[id(engine), version] = self
+        if self.length % CHANGES_REMEMBERED == 0:
             self._forget()
 
     @property
     def kinds(self) -> Mapping[str, Kind]:
+        """Column names, in order, and their kinds; no part is loaded."""
         return self._kinds
 
     @property
     def rows(self) -> int:
+        """How many rows it has; no part is loaded."""
         return self._rows
 
     @property
     def null_free(self) -> frozenset[str]:
+        """Columns known to hold no NULL; no part is loaded."""
         return self._null_free
 
     @property
-    def nbytes(self) -> int:
-        return self._signed.nbytes
-
-    @property
     def plus(self) -> tuple[Table, ...]:
+        """The relation as it was last merged, and rows that came since."""
         return self._signed.plus
 
     @property
     def minus(self) -> tuple[Table, ...]:
+        """Rows that went since."""
         return self._signed.minus
 
-    def settled(self, engine: Engine) -> Table:
-        return self._signed.settled(engine)
-
     def back(self) -> Iterator[Updated]:
-        """This, what it was before, and so on, as far as that is remembered."""
-        here: Table | None = self
-        while isinstance(here, Updated):
-            yield here
-            here = here.before
+        """The relation itself, what it was before, and so on, as far as that is remembered."""
+        table: Table | None = self
+        while isinstance(table, Updated):
+            yield table
+            table = table.before
 
     def _forget(self) -> None:
-        """What was long before would keep all of it in memory."""
-        for each in self.back():
-            if each.length <= self.length - REMEMBERED:
-                each._signed  # noqa: B018 - so that it can do without what was before
-                each.before = None
+        """Drop the versions of long ago, which would stay in memory for ever."""
+        for table in self.back():
+            if table.length <= self.length - CHANGES_REMEMBERED:
+                table._signed  # noqa: B018 - so that it can do without the one before
+                table.before = None
                 return
 
     @property
@@ -152,38 +159,41 @@ class Updated(Signed):
         return self._parts
 
     def _realised(self) -> Signed:
-        """The parts of the last one before that has them, and all changes since."""
+        """The parts of the last table before that has them, and all changes since."""
         changes: list[Change] = []
-        here: Table | None = self
-        while isinstance(here, Updated) and here._parts is None:
-            changes.append(here.change)
-            here = here.before
-        assert here is not None
-        first = here._parts if isinstance(here, Updated) else Signed((here,))
-        assert first is not None
+        table: Table | None = self
+        while isinstance(table, Updated):
+            before = table.before  # read first: another thread drops it once there are parts
+            if table._parts is not None:
+                break
+            changes.append(table.change)
+            table = before
+        assert table is not None
+        first = (table._parts if isinstance(table, Updated) else None) or Signed((table,))
         latest = loaded(self.engine, self.name, changes[::-1])
         base, came, went = first.plus[0], first.plus[1:] + latest.plus, first.minus + latest.minus
-        touched = sum(each.rows for each in (*came, *went))
-        if touched * MANY > base.rows and _is_here(self.engine, (base, *came, *went)):
+        touched = sum(part.rows for part in (*came, *went))
+        if touched * MERGE_RATIO > base.rows and _is_in_process(self.engine, (base, *came, *went)):
             return Signed((updatable(self.engine).settle((base, *came), went),))
-        return Signed((base, *_few(self.engine, came)), _few(self.engine, went))
+        return Signed((base, *_merged(self.engine, came)), _merged(self.engine, went))
 
 
 def updated(engine: Engine, old: Relation, change: Change) -> Relation:
     """A relation after a change, at a version that nobody else has."""
     version = new_version()
-    table = Updated(engine, old.name, old.table, old.version, change, version)
+    table = Updated(engine, old.name, old.table, change, old=old.version, version=version)
     return replace(old, table=table, version=version)
 
 
-_KNOWN: WeakValueDictionary[tuple[int, int], Updated] = WeakValueDictionary()
-"""Every version that is still in use, wherever it is. A saved tree may be open twice, and tables of
-one engine mean nothing to another.
+_UPDATED: WeakValueDictionary[tuple[int, int], Updated] = WeakValueDictionary()
+"""Every version that is in use on some branch, by the `id` of its engine, which it keeps alive.
+
+A saved tree may be open twice, and tables of one engine mean nothing to another.
 """
 
 
 class Changes:
-    """What turns one version of a relation into another, earlier or later or supposed."""
+    """What turns one version of a relation into another: earlier, later, or on another branch."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -193,58 +203,52 @@ class Changes:
     def touched(self, then: int, now: Relation) -> int | None:
         """How many rows come and go; None if that is not known."""
         path = self._path(then, now)
-        return sum(each.came + each.went for each in path) if path else None
+        return sum(change.came + change.went for change in path) if path else None
 
     def since(self, then: int, now: Relation) -> Signed:
         """The rows that come and go."""
-        last = _last_change(then, now)
-        if last is not None and last.is_loaded:
-            return Signed(last.inserted, last.deleted)
+        path = self._path(then, now)
+        if len(path) == 1 and path[0].is_loaded:
+            return Signed(path[0].inserted, path[0].deleted)
         return self._loaded.of(
-            (now.name, then, now.version),
-            lambda: loaded(self.engine, now.name, self._path(then, now)),
+            (now.name, then, now.version), lambda: loaded(self.engine, now.name, path)
         )
 
     def _path(self, then: int, now: Relation) -> tuple[Change, ...]:
         """The changes, one after the other; none if it is not known what they are."""
-        last = _last_change(then, now)
-        if last is not None:
-            return (last,)
+        table = now.table
+        if isinstance(table, Updated) and table.old == then:  # nearly always
+            return (table.change,)
         return self._paths.of((now.name, then, now.version), lambda: _path(self.engine, then, now))
 
 
-def _last_change(then: int, now: Relation) -> Change | None:
-    """What has changed, if that was one change: nearly always."""
-    table = now.table
-    return table.change if isinstance(table, Updated) and table.old == then else None
-
-
 def _path(engine: Engine, then: int, now: Relation) -> tuple[Change, ...]:
+    """The changes since a version of its own, or those back to the common one and on from there."""
     ours = _changes_back_to({then}, now.table)
     if ours:
         return ours[1]
-    before = {now.version, *(each.old for each in _back(now.table))}
-    theirs = _changes_back_to(before, _KNOWN.get((id(engine), then)))
+    versions = {now.version, *(table.old for table in _back(now.table))}
+    theirs = _changes_back_to(versions, _UPDATED.get((id(engine), then)))
     if theirs is None:
         return ()
-    fork, undone = theirs
-    back = tuple(-each for each in reversed(undone))
+    fork, changes = theirs
+    undone = tuple(-change for change in reversed(changes))
     if fork == now.version:
-        return back
+        return undone
     again = _changes_back_to({fork}, now.table)
     assert again is not None
-    return back + again[1]
+    return undone + again[1]
 
 
 def _changes_back_to(
     versions: Collection[int], table: Table | None
 ) -> tuple[int, tuple[Change, ...]] | None:
     """The nearest of these versions that a table had before, and the changes since."""
-    found: list[Change] = []
-    for each in _back(table):
-        found.append(each.change)
-        if each.old in versions:
-            return each.old, tuple(reversed(found))
+    changes: list[Change] = []
+    for updated in _back(table):
+        changes.append(updated.change)
+        if updated.old in versions:
+            return updated.old, tuple(reversed(changes))
     return None
 
 
@@ -252,12 +256,16 @@ def _back(table: Table | None) -> Iterator[Updated]:
     return table.back() if isinstance(table, Updated) else iter(())
 
 
-def table_at(engine: Engine, version: int, now: Relation) -> Table | None:
-    """The rows of a relation at another version, if they are known."""
-    known = _KNOWN.get((id(engine), version))
-    if known is not None:
-        return known
-    return next((each.before for each in _back(now.table) if each.old == version), None)
+def own_table_at(version: int, relation: Relation) -> Table | None:
+    """The rows that a relation had at a version, if that is its own or one before it."""
+    if relation.version == version:
+        return relation.table
+    return next((table.before for table in _back(relation.table) if table.old == version), None)
+
+
+def table_at(engine: Engine, version: int, relation: Relation) -> Table | None:
+    """The rows that a relation had at a version on any branch, if they are known."""
+    return _UPDATED.get((id(engine), version)) or own_table_at(version, relation)
 
 
 def loaded(engine: Engine, name: str, changes: Sequence[Change]) -> Signed:
@@ -268,28 +276,28 @@ def loaded(engine: Engine, name: str, changes: Sequence[Change]) -> Signed:
 
 
 def _tables(engine: Engine, name: str, rows: Sequence[Rows]) -> tuple[Table, ...]:
-    given = [each for each in rows if is_arrow(each)]
-    tables = [each for each in rows if not is_arrow(each)]
+    given = [batch for batch in rows if is_arrow(batch)]
+    tables = [batch for batch in rows if not is_arrow(batch)]
     if given:
         import pyarrow as pa
 
-        together = pa.concat_tables(given).combine_chunks() if len(given) > 1 else given[0]
-        tables.append(engine.load(name, together))
+        batch = pa.concat_tables(given).combine_chunks() if len(given) > 1 else given[0]
+        tables.append(engine.load(name, batch))
     return tuple(tables)
 
 
-def _few(engine: Engine, parts: Sequence[Table]) -> tuple[Table, ...]:
+def _merged(engine: Engine, parts: Sequence[Table]) -> tuple[Table, ...]:
     """The same rows in tables of which each has more than twice those of the next."""
-    found: list[Table] = []
+    merged: list[Table] = []
     for part in parts:
-        found.append(part)
-        while len(found) > 1 and found[-1].rows * 2 >= found[-2].rows:
-            last = found.pop()
-            found.append(updatable(engine).settle((found.pop(), last), ()))
-    return tuple(found)
+        merged.append(part)
+        while len(merged) > 1 and merged[-1].rows * 2 >= merged[-2].rows:
+            last = merged.pop()
+            merged.append(updatable(engine).settle((merged.pop(), last), ()))
+    return tuple(merged)
 
 
-def _is_here(engine: Engine, tables: Sequence[Table]) -> bool:
-    """Whether these are in this process, where putting them together is cheap."""
+def _is_in_process(engine: Engine, tables: Sequence[Table]) -> bool:
+    """Whether these are in this process, where merging them is cheap."""
     spark = on_spark(engine)
     return spark is None or not spark.is_on_spark(tables)

@@ -12,7 +12,16 @@ NAMES = ("local", "hybrid", "spark", "reference")
 
 
 def engine_of(engine: Any) -> Engine:
-    """An engine from its name, a SparkSession, or itself; None is the best that can run here."""
+    """An engine for a join graph: from its name, a SparkSession, or itself; None is the best here.
+
+    Where the tables of a graph share something in an engine, every graph has its own (`for_graph`).
+    """
+    engine = _engine_of(engine)
+    for_graph = getattr(engine, "for_graph", None)
+    return cast(Engine, engine if for_graph is None else for_graph())
+
+
+def _engine_of(engine: Any) -> Any:
     if engine is None:
         engine = "hybrid" if find_spec("pyspark") else "local"
     if isinstance(engine, str):
@@ -38,7 +47,7 @@ def engine_of(engine: Any) -> Engine:
 
         return HybridEngine(engine)
     if all(hasattr(engine, verb) for verb in ("load", "contract", "how", "arrow")):
-        return cast(Engine, engine)
+        return engine
     raise EngineError(
         f"An engine is one of {', '.join(NAMES)}, a SparkSession or an object with load, contract, "
         f"how and arrow; got {type(engine).__name__}."

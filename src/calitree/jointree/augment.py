@@ -1,40 +1,52 @@
-"""Adding a relation to a tree that has its messages already (paper §4.2, and its appendix on
-augmentation).
+"""Adding a relation to a tree that has its messages already (paper §4.2, and its appendix on augmentation).
 
-The relation gets a bag of its own beside one that has its join keys. All messages that there are stay
-right: they are those of the join without it, and a key says with R⁺ that a message has it behind. Asked
-at the new bag, the tree needs a single message more.
+The relation gets a bag of its own beside one that has its join keys. All messages that there are stay right:
+they are those of the join without it, and a key says with R⁺ that a message joins it. Asked at the new bag,
+the tree needs a single message more.
 
-Keys that no bag has together are brought together first: the bags between them are extended, up to the
-one where they meet. What such a bag sends then is what it would send to a query that groups by the keys,
-and has the same key in the store.
+Keys that no bag has together are brought together first: the bags between them are extended, up to one that
+then has all of them. What such a bag sends is what it would send to a query that groups by the keys, and has
+the same key in the store.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
+from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from calitree.engines.api.protocol import Engine
-from calitree.errors import SchemaError, did_you_mean
-from calitree.jointree.hypertree import Bag, Hypertree
+from calitree.errors import SchemaError
+from calitree.jointree.bag import Bag
+from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.joins import On, checked_join, checked_name, joint_kind
-from calitree.jointree.schema import Attribute, Join, Relation, Schema, find_name
+from calitree.jointree.schema import Attribute, Join, Relation, Schema, find_column
 
 
 @dataclass(frozen=True, eq=False)
 class Joinable:
-    """A relation that is loaded and could be added."""
+    """A relation that is loaded and checked, and can be added to a tree.
+
+    Attributes:
+        relation: Its name and its table.
+        keys: The attributes that it joins on, and its columns for them.
+        prefix: What the names of its own attributes begin with.
+
+    Example:
+        >>> from calitree.jointree.augment import joinable
+        >>> sizes = {"id": [1, 2], "size": [90, 40]}
+        >>> joinable(wide.schema, wide.engine, sizes, on={"stores.id": "id"}, name="sizes").columns
+        ('sizes.size',)
+    """
 
     relation: Relation
     keys: Mapping[str, str]
-    """The attributes that it joins on, and its columns for them."""
     prefix: str
-    """What its own attributes begin with."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -46,7 +58,7 @@ class Joinable:
 def joinable(
     schema: Schema, engine: Engine, table: Any, on: On | None = None, name: str | None = None
 ) -> Joinable:
-    """A table that `WideTable.augment` is given, loaded and checked; one that is so already, as it is."""
+    """A table that `WideTable.augment` is given, loaded and checked; a `Joinable` is returned as it is."""
     if isinstance(table, Joinable):
         return table
     chosen = checked_name(_name(table, schema) if name is None else name, schema.relations)
@@ -69,7 +81,7 @@ def keyed(schema: Schema, tree: Hypertree, columns: Sequence[str]) -> Hypertree:
     """The tree with an empty bag for some columns."""
     if isinstance(columns, str) or not columns:
         raise SchemaError(f"Keys are a list of columns; got {columns!r}.")
-    keys = frozenset(schema.column(each).attribute for each in columns)
+    keys = frozenset(schema.column(column).attribute for column in columns)
     return with_leaf(tree, schema, Bag(f"[{', '.join(sorted(keys))}]", keys), keys)
 
 
@@ -77,9 +89,9 @@ def _name(table: Any, schema: Schema) -> str:
     """A name for a table that was given none: that of its file."""
     name = Path(table).stem if isinstance(table, str | Path) else ""
     name = name if name.isidentifier() else "added"
-    taken = {each.lower() for each in schema.relations}
+    taken = {relation.lower() for relation in schema.relations}
     numbered = (f"{name}{i}" for i in range(2, len(taken) + 3))
-    return next(each for each in (name, *numbered) if each.lower() not in taken)
+    return next(option for option in (name, *numbered) if option.lower() not in taken)
 
 
 def _common(schema: Schema, relation: Relation) -> dict[str, str]:
@@ -110,17 +122,14 @@ def _keys(schema: Schema, relation: Relation, on: On) -> dict[str, str]:
     elif isinstance(on, str):
         pairs = [(on, on.rpartition(".")[2])]
     elif isinstance(on, Iterable):
-        pairs = [(str(each), str(each).rpartition(".")[2]) for each in on]
+        pairs = [(str(column), str(column).rpartition(".")[2]) for column in on]
     else:
         raise SchemaError(f"on is a column, a list of columns or {{ours: theirs}}; got {on!r}.")
     if not pairs:
         raise SchemaError(f"The join with {relation.name} names no column.")
     keys: dict[str, str] = {}
     for left, right in pairs:
-        column = find_name(right, relation.columns)
-        if column is None:
-            hint = did_you_mean(right, relation.columns)
-            raise SchemaError(f"{relation.name} has no column {right!r}.{hint}")
+        column = find_column(right, relation)
         attribute = schema.column(left).attribute
         if attribute in keys or column in keys.values():
             raise SchemaError(
@@ -130,28 +139,32 @@ def _keys(schema: Schema, relation: Relation, on: On) -> dict[str, str]:
     return keys
 
 
-_USED: WeakKeyDictionary[Engine, dict[str, int]] = WeakKeyDictionary()
-"""For each engine, how often a name was given to a relation that was added."""
+_USES: WeakKeyDictionary[Engine, Counter[str]] = WeakKeyDictionary()
+"""For each engine, how often a name was given to a relation that was added. Guarded by `_USES_LOCK`."""
+
+_USES_LOCK = Lock()
 
 
 def _prefix(engine: Engine, name: str) -> str:
-    """What the attributes of a relation begin with. An engine must not take those of two tables for
-    one, which have the same name in two trees.
+    """What the names of a relation's attributes begin with.
+
+    Two tables may have the same name in two trees; their engine must not take their attributes for the same.
     """
-    used = _USED.setdefault(engine, {})
-    used[name] = used.get(name, 0) + 1
-    return name if used[name] == 1 else f"{name}#{used[name]}"
+    with _USES_LOCK:
+        uses = _USES.setdefault(engine, Counter())
+        uses[name] += 1
+        return name if uses[name] == 1 else f"{name}#{uses[name]}"
 
 
 def _checked_joins(schema: Schema, relation: Relation, keys: Mapping[str, str]) -> list[Join]:
-    """The joins with those that have the keys."""
+    """The joins with the relations that have the keys."""
     pairs: dict[str, list[tuple[str, str]]] = {}
     for name, column in keys.items():
         (owner, theirs), *_ = schema.attributes[name].columns
         pairs.setdefault(owner, []).append((theirs, column))
     return [
-        checked_join(schema.relations[owner], relation, Join(owner, relation.name, tuple(each)))
-        for owner, each in pairs.items()
+        checked_join(schema.relations[owner], relation, Join(owner, relation.name, tuple(columns)))
+        for owner, columns in pairs.items()
     ]
 
 
@@ -172,56 +185,55 @@ def with_relation(schema: Schema, added: Joinable) -> Schema:
 
 
 def with_leaf(tree: Hypertree, schema: Schema, leaf: Bag, keys: frozenset[str]) -> Hypertree:
-    """The tree with one more bag, beside the empty one that was made for the keys, or else the smallest
-    that has all of them. No bag but those that must be is changed.
+    """The tree with one more bag, beside an empty one that has just the keys, or else the cheapest.
+
+    That is the one for which the fewest rows must be extended. Other bags stay as they are.
     """
-    host, paths = min(
-        ((bag.name, _paths(tree, bag.name, keys)) for bag in tree.bags),
-        key=lambda each: (
-            bool(tree.bag(each[0]).relations) or tree.bag(each[0]).attributes != keys,
-            *_size(tree, schema, each[1]),
-            _rows(tree, schema, each[0]),
-            len(tree.bag(each[0]).attributes),
-            each[0],
-        ),
-    )
+
+    def preference(bag: Bag) -> tuple[object, ...]:
+        extended = _lacking(tree, bag.name, keys)
+        return (
+            bool(bag.relations) or bag.attributes != keys,
+            sum(_rows(tree, schema, name) for name in extended),
+            len(extended),
+            _rows(tree, schema, bag.name),
+            len(bag.attributes),
+            bag.name,
+        )
+
+    host = min(tree.bags, key=preference).name
+    lacking = _lacking(tree, host, keys)
     bags = []
     for bag in tree.bags:
-        extra = paths.get(bag.name, frozenset())
-        bags.append(
-            replace(bag, attributes=bag.attributes | extra, extra=bag.extra | extra)
-            if extra
-            else bag
-        )
+        extra = lacking.get(bag.name, frozenset())
+        bags.append(replace(bag, attributes=bag.attributes | extra, extra=bag.extra | extra))
     names = {bag.name for bag in tree.bags}
     while leaf.name in names:
         leaf = replace(leaf, name=f"{leaf.name}'")
-    columns = {name: frozenset(each) for name, each in schema.columns_of.items()}
-    added = frozenset(name for name, each in schema.relations.items() if each.added)
-    edges = (*tree.edges, (host, leaf.name))
-    return Hypertree((*bags, leaf), edges, columns, schema.rows, added)
+    return Hypertree(
+        (*bags, leaf),
+        (*tree.edges, (host, leaf.name)),
+        schema.attributes_of,
+        schema.rows,
+        frozenset(name for name, relation in schema.relations.items() if relation.added),
+    )
 
 
-def _paths(tree: Hypertree, host: str, keys: frozenset[str]) -> dict[str, frozenset[str]]:
-    """For each bag between the host and where the keys are, those that it lacks."""
+def _lacking(tree: Hypertree, host: str, keys: frozenset[str]) -> dict[str, frozenset[str]]:
+    """For each bag between the host and the bags that have the keys, those that it lacks."""
     lacking: dict[str, frozenset[str]] = {}
     for key in keys:
-        here, holders = host, tree.holders((key,))
-        while here not in holders:
-            lacking[here] = lacking.get(here, frozenset()) | {key}
-            here = next(n for n in tree.neighbours(here) if tree.subtree(n, here) & holders)
+        bag, holders = host, tree.holders((key,))
+        while bag not in holders:
+            lacking[bag] = lacking.get(bag, frozenset()) | {key}
+            bag = next(n for n in tree.neighbours(bag) if tree.subtree(n, bag) & holders)
     return lacking
 
 
-def _size(tree: Hypertree, schema: Schema, paths: Mapping[str, frozenset[str]]) -> tuple[int, int]:
-    """How many rows the bags have that must be extended, and how many these are."""
-    return sum(_rows(tree, schema, bag) for bag in paths), len(paths)
-
-
-def _rows(tree: Hypertree, schema: Schema, bag: str) -> int:
+def _rows(tree: Hypertree, schema: Schema, name: str) -> int:
     """About how many rows a bag has; an empty one, as many as its attributes may have values together."""
-    here = tree.bag(bag)
-    if here.relations:
-        return max(schema.rows(r) for r in here.relations)
-    owners = (schema.attributes[a].relations for a in here.attributes)
-    return prod(min(map(schema.rows, each)) for each in owners)
+    bag = tree.bag(name)
+    if bag.relations:
+        return max(map(schema.rows, bag.relations))
+    owners = (schema.attributes[a].relations for a in bag.attributes)
+    return prod(min(map(schema.rows, relations)) for relations in owners)

@@ -15,7 +15,8 @@ Cut = tuple[Attributes, ...]
 Neighbours = dict[str, set[str]]
 Rule = Callable[[str, Neighbours], float]
 
-ROTATIONS = 8
+MAX_TIE_ORDERS = 8
+"""In how many orders of the attributes ties are broken, for each rule."""
 
 
 def cyclic_core(relations: Mapping[str, Attributes]) -> dict[str, Attributes]:
@@ -63,13 +64,11 @@ def cuts(core: Mapping[str, Attributes], bits: Mapping[str, float]) -> list[Cut]
         return round(sum(bits[b] for b in sorted((a, *left[a]))), 9)
 
     rules = (fewest_new_edges, fewest_neighbours, fewest_values)
-    orders = [names[i:] + names[:i] for i in range(min(len(names), ROTATIONS))]
-    found: dict[frozenset[Attributes], Cut] = {}
-    for rule in rules:
-        for order in orders:
-            cut = eliminate(near, rule, order)
-            found.setdefault(frozenset(cut), cut)
-    return list(found.values())
+    orders = [names[i:] + names[:i] for i in range(min(len(names), MAX_TIE_ORDERS))]
+    distinct: dict[frozenset[Attributes], Cut] = {}
+    for cut in (eliminate(near, rule, order) for rule in rules for order in orders):
+        distinct.setdefault(frozenset(cut), cut)
+    return list(distinct.values())
 
 
 def eliminate(near: Neighbours, rule: Rule, order: Sequence[str]) -> Cut:

@@ -1,8 +1,7 @@
-"""From a join graph to a hypertree: found automatically, or the user's own bags.
+"""From a join graph to a hypertree: computed, or the user's own bags.
 
-An acyclic graph has a join tree, with one bag a relation. Of a cyclic one the ears, such as
-dimension tables, keep a bag each, and the relations of its core share bags, or stand around them
-(`redundant`).
+An acyclic graph has a join tree, with one bag a relation. Of a cyclic one the ears, such as dimension
+tables, keep a bag each, and the relations of its core share bags, or stand around them (`redundant`).
 """
 
 from __future__ import annotations
@@ -11,8 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
 
 from calitree.errors import SchemaError, TreeError, did_you_mean
+from calitree.jointree.bag import Bag, Edge
 from calitree.jointree.cycles import Attributes, Cut, cuts, cyclic_core
-from calitree.jointree.hypertree import Bag, Edge, Hypertree
+from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.schema import Schema
 from calitree.jointree.width import bits_of, cover
 
@@ -26,8 +26,7 @@ def join_tree(schema: Schema, *, redundant: bool = False) -> Hypertree:
     `redundant` gives every relation a bag of its own also there, around empty bags (paper,
     appendix on latency): those of the decomposition that no relation covers. Of a triangle that is
     one empty bag with three leaves, of longer cycles several, as one with all attributes of the
-    core would hold more. Ears hang on the relations they join. An acyclic graph has nothing to take
-    apart, and gets the same tree as without.
+    core would hold more. An acyclic graph gets the same tree as without.
     """
     if not schema.relations:
         raise TreeError("The graph has no relation yet; add one with add_relation.")
@@ -37,7 +36,7 @@ def join_tree(schema: Schema, *, redundant: bool = False) -> Hypertree:
         raise TreeError(
             f"The join graph is not connected; its parts are: {listed}. Join them with add_join."
         )
-    attributes = {name: frozenset(columns) for name, columns in schema.columns_of.items()}
+    attributes = schema.attributes_of
     core = cyclic_core(attributes)
     if not core:
         return _tree(schema, attributes, [(held, (name,)) for name, held in attributes.items()])
@@ -69,7 +68,7 @@ def _redundant(
 ) -> list[Contents]:
     """A bag for each relation, and empty ones where the cut has a bag that no relation covers."""
     own: list[Contents] = [(held, (name,)) for name, held in attributes.items()]
-    return own + [(held, ()) for held in cut if not any(held <= each for each in core.values())]
+    return own + [(held, ()) for held in cut if not any(map(held.issubset, core.values()))]
 
 
 def _bags(attributes: Mapping[str, Attributes], contents: Iterable[Contents]) -> tuple[Bag, ...]:
@@ -101,11 +100,11 @@ def _tree(
     for a, b in combinations(bags, 2):
         shared = len(a.attributes & b.attributes)
         if shared:
-            met = any(frozenset((r, s)) in declared for r in a.relations for s in b.relations)
-            graph.add_edge(a.name, b.name, weight=shared + (0.5 if met else 0))
+            joined = any(frozenset((r, s)) in declared for r in a.relations for s in b.relations)
+            graph.add_edge(a.name, b.name, weight=shared + (0.5 if joined else 0))
     order = {bag.name: position for position, bag in enumerate(bags)}
-    found = nx.maximum_spanning_edges(graph, data=False)
-    pairs = sorted((tuple(sorted(edge, key=order.__getitem__)) for edge in found), key=str)
+    spanning = nx.maximum_spanning_edges(graph, data=False)
+    pairs = sorted((tuple(sorted(edge, key=order.__getitem__)) for edge in spanning), key=str)
     edges: tuple[Edge, ...] = tuple((a, b) for a, b in pairs)
     return Hypertree(bags, edges, attributes, schema.rows)
 
@@ -113,30 +112,31 @@ def _tree(
 def _work(costs: Mapping[str, float]) -> Callable[[Hypertree], tuple[float, float]]:
     """What a tree costs: the AGM bounds of all its joins, the largest first, then their sum.
 
-    A bag joins everything when it absorbs, but only what lies behind it when it sends. That can be
-    more rows, as fewer relations limit them (the paper's remark on indicator projections).
+    A bag joins everything when it absorbs, but only what is on its side of an edge when it sends. That
+    can be more rows, as fewer relations limit them (the paper's remark on indicator projections).
     """
     known: dict[tuple[Attributes, Attributes], float] = {}
 
     def bits(held: Attributes, relations: Mapping[str, Attributes]) -> float:
-        near = {name: each & held for name, each in relations.items() if each & held}
+        near = {name: attributes & held for name, attributes in relations.items()}
+        near = {name: attributes for name, attributes in near.items() if attributes}
         key = held, frozenset(near)
         if key not in known:
             known[key] = cover(held, near, costs)
         return known[key]
 
     def work(tree: Hypertree) -> tuple[float, float]:
-        found = []
+        bounds = []
         for bag in tree.bags:
             counted = bag.attributes & tree.shared
             if any(counted <= tree.relations[r] for r in bag.relations):
                 continue  # It joins no more rows than that relation has, in whichever tree.
-            sides = [tree.subtree(bag.name, other) for other in tree.neighbours(bag.name)]
-            for side in (frozenset(each.name for each in tree.bags), *sides):
-                behind = {r: a for r, a in tree.relations.items() if tree.home(r) in side}
-                found.append(bits(counted & frozenset().union(*behind.values()), behind))
-        largest = max(found)
-        return largest, round(sum(2 ** (each - largest) for each in found), 9)
+            subtrees = [tree.subtree(bag.name, other) for other in tree.neighbours(bag.name)]
+            for bags in (frozenset(bag.name for bag in tree.bags), *subtrees):
+                joined = {r: a for r, a in tree.relations.items() if tree.home(r) in bags}
+                bounds.append(bits(counted & frozenset().union(*joined.values()), joined))
+        largest = max(bounds)
+        return largest, round(sum(2 ** (bound - largest) for bound in bounds), 9)
 
     return work
 
@@ -156,32 +156,44 @@ def given_tree(
         raise TreeError(f"bags is {{name: relations and columns}}; got {bags!r}.")
     if not isinstance(edges, Iterable):
         raise TreeError(f"edges is a list of pairs of bags; got {edges!r}.")
-    attributes = {name: frozenset(columns) for name, columns in schema.columns_of.items()}
-    held: dict[str, set[str]] = {}
-    listed: dict[str, str] = {}
-    for bag, contents in bags.items():
-        held[bag] = set()
-        if isinstance(contents, str):
-            raise TreeError(f"Bag {bag} is a list of relations and columns, not one text.")
-        for each in contents:
-            if each in schema.relations:
-                held[bag] |= attributes[each]
-                listed.setdefault(each, bag)
-            else:
-                held[bag].add(schema.column(each).attribute)
-    homes: dict[str, list[str]] = {bag: [] for bag in bags}
+    attributes = schema.attributes_of
+    listed = {bag: _listed(bag, contents) for bag, contents in bags.items()}
+    held = {bag: _attributes(schema, names) for bag, names in listed.items()}
+    relations: dict[str, list[str]] = {bag: [] for bag in bags}
     for relation in schema.relations:
-        cover = [bag for bag in bags if attributes[relation] <= held[bag]]
-        home = mapping.get(relation, listed.get(relation, cover[0] if cover else None))
-        if home is None:
+        options = [bag for bag in bags if relation in listed[bag]]
+        options += [bag for bag in bags if attributes[relation] <= held[bag]]
+        bag = mapping.get(relation, next(iter(options), None))
+        if bag is None:
             raise TreeError(f"Edge coverage: no bag holds relation {relation}.")
-        if home not in homes:
-            raise TreeError(f"{relation} is mapped to {home!r}, which is no bag.")
-        homes[home].append(relation)
-    unknown = [name for name in mapping if name not in schema.relations]
-    if unknown:
-        hint = did_you_mean(str(unknown[0]), schema.relations)
-        raise SchemaError(f"mapping names an unknown relation {unknown[0]!r}.{hint}")
-    made = tuple(Bag(bag, frozenset(held[bag]), tuple(homes[bag])) for bag in bags)
-    pairs = tuple(tuple(edge) if isinstance(edge, list) else edge for edge in edges)
-    return Hypertree(made, pairs, attributes, schema.rows)
+        if bag not in relations:
+            raise TreeError(f"{relation} is mapped to {bag!r}, which is no bag.")
+        relations[bag].append(relation)
+    for name in mapping:
+        if name not in schema.relations:
+            hint = did_you_mean(str(name), schema.relations)
+            raise SchemaError(f"mapping names an unknown relation {name!r}.{hint}")
+    return Hypertree(
+        tuple(Bag(bag, held[bag], tuple(relations[bag])) for bag in bags),
+        tuple(tuple(edge) if isinstance(edge, list) else edge for edge in edges),
+        attributes,
+        schema.rows,
+    )
+
+
+def _listed(bag: str, contents: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(contents, str):
+        raise TreeError(f"Bag {bag} is a list of relations and columns, not one text.")
+    return tuple(contents)
+
+
+def _attributes(schema: Schema, names: Iterable[str]) -> Attributes:
+    """The attributes of some relations and columns."""
+    return frozenset().union(
+        *(
+            schema.columns_of[name]
+            if name in schema.relations
+            else (schema.column(name).attribute,)
+            for name in names
+        )
+    )

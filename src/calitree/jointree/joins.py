@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from calitree.errors import SchemaError
 from calitree.jointree.schema import Join, Relation
-from calitree.types import Kind
+from calitree.types import Kind, common_kind
 
 On = str | Sequence[str] | Mapping[str, str]
 """What relations join on: a column, several, or pairs of them."""
@@ -42,7 +42,4 @@ def checked_join(left: Relation, right: Relation, join: Join) -> Join:
 
 def joint_kind(kinds: set[Kind]) -> Kind:
     """The kind of an attribute whose columns have these."""
-    known = kinds - {Kind.NULL}
-    if len(known) <= 1:
-        return known.pop() if known else Kind.NULL
-    return Kind.FLOAT if Kind.FLOAT in known else Kind.DECIMAL
+    return common_kind(*kinds) or Kind.OTHER

@@ -1,8 +1,7 @@
-"""The join graph at rest: relations, and the attributes that the joins make of their columns.
+"""The join graph as a value: relations, and the attributes that the joins make of their columns.
 
-Columns that are joined are one attribute (a class of columns with equal values); a column that
-takes part in no join is an attribute by itself. An attribute is named by its first column,
-`relation.column`.
+Columns that are joined are one attribute (a class of columns with equal values); a column that takes part
+in no join is an attribute by itself. An attribute is named by its first column, `relation.column`.
 """
 
 from __future__ import annotations
@@ -14,7 +13,13 @@ from sqlglot import exp
 
 from calitree.cache import cached_property
 from calitree.engines.api.contraction import Table
-from calitree.errors import ExpressionError, QueryError, SchemaError, did_you_mean
+from calitree.errors import (
+    CalitreeError,
+    ExpressionError,
+    QueryError,
+    SchemaError,
+    did_you_mean,
+)
 from calitree.sql.analysis import Resolved
 from calitree.sql.parser import parse_node
 from calitree.types import Kind
@@ -26,7 +31,7 @@ ColumnName = tuple[str, str]
 class Relation:
     """A named table of the graph, at a version. The same table may appear under several names.
 
-    `added` tells that the tree had its messages before it came.
+    `added` tells that it was added to a tree which had messages already.
     """
 
     name: str
@@ -36,6 +41,7 @@ class Relation:
 
     @property
     def columns(self) -> Mapping[str, Kind]:
+        """Its columns and their kinds."""
         return self.table.kinds
 
 
@@ -62,12 +68,13 @@ class Attribute:
 
     @cached_property
     def relations(self) -> tuple[str, ...]:
+        """The relations of its columns."""
         return tuple(relation for relation, _ in self.columns)
 
 
 @dataclass(frozen=True)
 class Schema:
-    """A join graph at rest: what queries, trees and measures are resolved against."""
+    """A join graph: what queries, trees and measures are resolved against."""
 
     relations: Mapping[str, Relation]
     joins: tuple[Join, ...]
@@ -75,63 +82,62 @@ class Schema:
 
     @cached_property
     def attribute_of(self) -> dict[ColumnName, str]:
+        """The attribute of each column."""
         return {c: a.name for a in self.attributes.values() for c in a.columns}
 
     @cached_property
     def columns_of(self) -> dict[str, dict[str, str]]:
-        """For each relation, its attributes and the column that carries each."""
-        found: dict[str, dict[str, str]] = {name: {} for name in self.relations}
+        """For each relation, its attributes and the column of each."""
+        columns: dict[str, dict[str, str]] = {name: {} for name in self.relations}
         for attribute in self.attributes.values():
             for relation, column in attribute.columns:
-                found[relation][attribute.name] = column
-        return found
+                columns[relation][attribute.name] = column
+        return columns
+
+    @cached_property
+    def attributes_of(self) -> dict[str, frozenset[str]]:
+        """The attributes of each relation."""
+        return {relation: frozenset(columns) for relation, columns in self.columns_of.items()}
 
     def resolve(self, table: str | None, name: str, among: Iterable[str] | None = None) -> Resolved:
         """What a column means, as written; `among` limits the relations it may come from."""
-        inside = tuple(self.relations) if among is None else tuple(among)
-        if table is not None:
-            relation = self.relation(table)
-            if relation.name not in inside:
-                raise QueryError(
-                    f"{table}.{name} is not available: {table} is left out of this query."
-                )
-            column = find_name(name, relation.columns)
-            if column is None:
-                hint = did_you_mean(name, relation.columns)
-                raise SchemaError(f"{relation.name} has no column {name!r}.{hint}")
-            attribute = self.attribute_of[relation.name, column]
-            return Resolved(attribute, (relation.name,), relation.columns[column])
-        return self._resolve_bare(name, inside)
+        available = tuple(self.relations) if among is None else tuple(among)
+        if table is None:
+            return self._resolve_bare(name, available)
+        relation = self.relation(table)
+        if relation.name not in available:
+            raise QueryError(f"{table}.{name} is not available: {table} is left out of this query.")
+        column = find_column(name, relation)
+        attribute = self.attribute_of[relation.name, column]
+        return Resolved(attribute, (relation.name,), relation.columns[column])
 
-    def _resolve_bare(self, name: str, inside: tuple[str, ...]) -> Resolved:
-        found: list[ColumnName] = []
-        for exactly in (True, False):
-            for relation in inside:
-                column = find_name(name, self.relations[relation].columns, exactly)
-                # What was added last does not change what a name means.
-                if column is not None and not (found and self.relations[relation].added):
-                    found.append((relation, column))
-            if found:
-                break
-        if not found:
-            options = [c for r in inside for c in self.relations[r].columns]
-            elsewhere = [
-                r for r in self.relations if r not in inside and name in self.relations[r].columns
-            ]
-            if elsewhere:
-                raise QueryError(
-                    f"{name} is not available: {elsewhere[0]} is left out of this query."
-                )
-            raise SchemaError(f"No relation has a column {name!r}.{did_you_mean(name, options)}")
-        attributes = {self.attribute_of[each] for each in found}
+    def _resolve_bare(self, name: str, available: tuple[str, ...]) -> Resolved:
+        """A column without its relation."""
+        relations = [self.relations[relation] for relation in available]
+        matches = [(relation.name, name) for relation in relations if name in relation.columns]
+        if not matches:
+            folded = [(relation.name, find_name(name, relation.columns)) for relation in relations]
+            matches = [(relation, column) for relation, column in folded if column is not None]
+        # A relation that was added does not change what a name means.
+        matches[1:] = [match for match in matches[1:] if not self.relations[match[0]].added]
+        if not matches:
+            raise self._no_column(name, available)
+        attributes = {self.attribute_of[match] for match in matches}
         if len(attributes) > 1:
-            options = [f"{relation}.{column}" for relation, column in found]
-            raise SchemaError(
-                f"{name!r} is ambiguous: it may be {' or '.join(options)}. Write one of these."
-            )
-        relation, column = found[0]
-        owners = tuple(relation for relation, _ in found)
+            options = " or ".join(map(".".join, matches))
+            raise SchemaError(f"{name!r} is ambiguous: it may be {options}. Write one of these.")
+        (relation, column), *_ = matches
+        owners = tuple(relation for relation, _ in matches)
         return Resolved(attributes.pop(), owners, self.relations[relation].columns[column])
+
+    def _no_column(self, name: str, available: tuple[str, ...]) -> CalitreeError:
+        for relation in self.relations.values():
+            if relation.name not in available and name in relation.columns:
+                return QueryError(
+                    f"{name} is not available: {relation.name} is left out of this query."
+                )
+        options = [column for r in available for column in self.relations[r].columns]
+        return SchemaError(f"No relation has a column {name!r}.{did_you_mean(name, options)}")
 
     def column(self, text: str, among: Iterable[str] | None = None) -> Resolved:
         """Resolve a column given as text: `relation.column`, a bare name, or with SQL quotes."""
@@ -157,12 +163,8 @@ class Schema:
         return self.resolve(node.table or None, node.name, among)
 
     def relation(self, name: str) -> Relation:
-        found = find_name(name, self.relations)
-        if found is None:
-            raise SchemaError(
-                f"There is no relation {name!r}.{did_you_mean(str(name), self.relations)}"
-            )
-        return self.relations[found]
+        """The relation of a name, whatever its case."""
+        return find_relation(name, self.relations)
 
     def having(self, changed: Mapping[str, Relation]) -> Schema:
         """The same graph with other tables, of the same columns, for some relations."""
@@ -184,8 +186,8 @@ class Schema:
         while left:
             group, frontier = [left[0]], [left.pop(0)]
             while frontier:
-                here = self.columns_of[frontier.pop()].keys()
-                near = [other for other in left if here & self.columns_of[other].keys()]
+                attributes = self.columns_of[frontier.pop()].keys()
+                near = [other for other in left if attributes & self.columns_of[other].keys()]
                 left = [other for other in left if other not in near]
                 group += near
                 frontier += near
@@ -193,14 +195,29 @@ class Schema:
         return groups
 
 
-def find_name(name: object, options: Iterable[str], exactly: bool | None = None) -> str | None:
+def find_relation(name: str, relations: Mapping[str, Relation]) -> Relation:
+    """The relation of a name, exactly or the only one that differs in case."""
+    match = find_name(name, relations)
+    if match is None:
+        raise SchemaError(f"There is no relation {name!r}.{did_you_mean(str(name), relations)}")
+    return relations[match]
+
+
+def find_column(name: str, relation: Relation) -> str:
+    """The column of a name, exactly or the only one that differs in case."""
+    match = find_name(name, relation.columns)
+    if match is None:
+        hint = did_you_mean(str(name), relation.columns)
+        raise SchemaError(f"{relation.name} has no column {name!r}.{hint}")
+    return match
+
+
+def find_name(name: object, options: Iterable[str]) -> str | None:
     """`name` among `options`: exactly, or the only one that differs in case."""
-    known = list(options)
     if not isinstance(name, str):
         return None
-    if exactly is not False and name in known:
+    known = list(options)
+    if name in known:
         return name
-    if exactly is True:
-        return None
     folded = [option for option in known if option.lower() == name.lower()]
     return folded[0] if len(folded) == 1 else None

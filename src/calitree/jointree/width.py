@@ -1,4 +1,4 @@
-"""How much a bag can hold: the AGM bound (paper, appendix on complexity).
+"""How many rows the join of a bag can have: the AGM bound (paper, appendix on complexity).
 
 Give every relation a weight so that each attribute is covered by weights of at least 1 in all. The
 product of the relations' sizes, each to the power of its weight, bounds their join; the lightest
@@ -12,7 +12,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from math import inf, log2
 
-LARGE = 10**15
+SCIENTIFIC_FROM = 10**15
+"""Rows from which a bound is printed in scientific notation."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Width:
     def __str__(self) -> str:
         if self.rows is None:
             return f"width {self.exponent:.3g}"
-        shown = f"{self.rows:,.0f}" if self.rows < LARGE else f"{self.rows:.1e}"
+        shown = f"{self.rows:,.0f}" if self.rows < SCIENTIFIC_FROM else f"{self.rows:.1e}"
         return f"width {self.exponent:.3g}, at most {shown} distinct rows"
 
 
@@ -69,6 +70,6 @@ def cover(
 
     near = [name for name, held in relations.items() if held & attributes]
     least = [[-1.0 if a in relations[name] else 0.0 for name in near] for a in sorted(attributes)]
-    found = linprog([costs[name] for name in near], A_ub=least, b_ub=[-1.0] * len(least))
+    solution = linprog([costs[name] for name in near], A_ub=least, b_ub=[-1.0] * len(least))
     # A solver's last digits must not decide between bags that are as good as each other.
-    return round(float(found.fun), 9)
+    return round(float(solution.fun), 9)

@@ -1,1 +1,1 @@
-"""What is asked: text bound to annotations, aggregates and lifts over a join graph."""
+"""Questions, bound to annotations, aggregates and lifts over a join graph."""

@@ -1,4 +1,4 @@
-"""What a query says to a bag: one class a row of the paper's Table 1, and λ and R⁺, which are ours.
+"""Annotations of bags: one class for each row of the paper's Table 1, and λ and R⁺, which are ours.
 
 An annotation changes the messages sent from its bag and from every bag downstream, and no other.
 """
@@ -81,7 +81,7 @@ class Lift:
     expressions: tuple[Expression, ...]
 
     def __str__(self) -> str:
-        return f"λ({', '.join(str(each) for each in self.expressions)})"
+        return f"λ({', '.join(map(str, self.expressions))})"
 
 
 Annotation = GroupBy | SumOut | Exclude | Augment | Update | Select | Lift
@@ -91,30 +91,28 @@ Annotation = GroupBy | SumOut | Exclude | Augment | Update | Select | Lift
 class Aggregate:
     """The ⊕-sum, over the joined rows, of the ⊗-product of these lifts.
 
-    It is also the key of a column of a message: there the lifts are those behind the message, so
-    COUNT columns (no lifts) serve every measure that is lifted elsewhere.
+    It is also the key of a column of a message: there the lifts are those of the relations that the
+    message sums up, so COUNT columns (no lifts) serve every measure that is lifted elsewhere.
     """
 
     semiring: Semiring
     lifts: frozenset[Lift] = frozenset()
 
     def restricted_to(self, relations: frozenset[str]) -> Aggregate:
-        """What a message from these relations must carry for this aggregate."""
+        """The aggregate that a message of these relations needs a column for."""
         kept = frozenset(lift for lift in self.lifts if lift.relation in relations)
         return self if len(kept) == len(self.lifts) else Aggregate(self.semiring, kept)
 
     @property
     def is_one(self) -> bool:
-        """Whether every group's value is `one`, so that nothing need be carried: the group's
-        presence says all.
-        """
+        """Whether every group's value is `one`, so that a message needs no column for it."""
         return not self.lifts and self.semiring.idempotent
 
     def __str__(self) -> str:
         if not self.lifts:
             return "COUNT" if self.semiring == SUM_PRODUCT else self.semiring.name.upper()
-        lifts = " × ".join(sorted(str(each) for lift in self.lifts for each in lift.expressions))
-        return f"{self.semiring.name.upper()}({lifts})"
+        factors = sorted(str(factor) for lift in self.lifts for factor in lift.expressions)
+        return f"{self.semiring.name.upper()}({' × '.join(factors)})"
 
 
 COUNT = Aggregate(SUM_PRODUCT)

@@ -1,4 +1,4 @@
-"""What is asked: group-bys, filters, measures and the relations joined, resolved and checked."""
+"""Binding a question: its columns, filters, measures and relations, resolved and checked."""
 
 from __future__ import annotations
 
@@ -8,18 +8,32 @@ from typing import NamedTuple
 
 from calitree.errors import QueryError, did_you_mean
 from calitree.jointree.schema import Schema
-from calitree.query.aggregates import Custom, Measure
 from calitree.query.annotation import COUNT, Aggregate
+from calitree.query.measure import Custom, Measure
 from calitree.sql.parser import Expression, parse_predicate
 
 MeasureLike = str | Measure | Custom
 Measures = Sequence[str] | Mapping[str, MeasureLike]
 Compile = Callable[[MeasureLike, tuple[str, ...]], Measure]
-"""Given a measure and the relations that are joined, what to compute for it."""
+"""Compiles a measure, given the relations that are joined."""
 
 
 class Question(NamedTuple):
-    """A question as it was put."""
+    """A question about the wide table: the arguments of `WideTable.query`.
+
+    Attributes:
+        group_by: The columns to group by, as `column` or `relation.column`.
+        where: An SQL condition that rows must satisfy; None for all rows.
+        measures: Names of the tree's measures, or new ones as `{name: expression}`; None for all of
+            the tree's.
+        relations: The relations to join; None for all.
+
+    Example:
+        >>> from calitree import Question
+        >>> question = Question(group_by=["city"], where="price >= 10")
+        >>> wide.query(*question).rows()
+        [{'city': 'Quito', 'revenue': 30}]
+    """
 
     group_by: Sequence[str] = ()
     where: str | None = None
@@ -28,7 +42,7 @@ class Question(NamedTuple):
 
     @property
     def key(self) -> object:
-        """What two questions put in the same words share; None if it cannot be had."""
+        """A hashable value that equal questions share; None if a part of this one has none."""
         measures = self.measures
         by_name = not isinstance(measures, Mapping)
         chosen = tuple(measures.items()) if isinstance(measures, Mapping) else measures
@@ -45,75 +59,93 @@ class Question(NamedTuple):
 
 @dataclass(frozen=True)
 class Query:
-    """SELECT group_by, measures FROM relations WHERE where GROUP BY group_by.
-
-    `group_by` pairs each column as written with its attribute; `where` is a conjunction;
-    `relations` are those that are joined. `keep` are the attributes grouped by, and `aggregates` those
-    of all measures, each once.
-    """
+    """SELECT group_by, measures FROM relations WHERE where GROUP BY group_by."""
 
     group_by: tuple[tuple[str, str], ...]
+    """Each column as written, and its attribute."""
     where: tuple[Expression, ...]
+    """Conditions that all must hold."""
     measures: tuple[tuple[str, Measure], ...]
     relations: frozenset[str]
+    """Those that are joined."""
     keep: tuple[str, ...]
+    """The attributes grouped by, each once."""
     aggregates: tuple[Aggregate, ...]
+    """Those of all measures, each once."""
 
 
 def bind(
-    schema: Schema, known: Mapping[str, MeasureLike], compile: Compile, asked: Question
+    schema: Schema, known: Mapping[str, MeasureLike], compile: Compile, question: Question
 ) -> Query:
-    """What a question asked in text means. `known` are the measures that may be asked by name."""
-    group_by, where, measures, relations = asked
-    joined = _joined(schema, relations)
-    if isinstance(group_by, str):
-        raise QueryError(f"group_by is a list of columns; write group_by=[{group_by!r}].")
-    if not isinstance(group_by, Collection):
-        raise QueryError(f"group_by is a list of columns; got {type(group_by).__name__}.")
-    pairs = tuple((text, schema.column(text, joined).attribute) for text in group_by)
-    written = [text for text, _ in pairs]
-    for text in written:
-        if written.count(text) > 1:
-            raise QueryError(f"{text!r} is grouped by twice.")
-    filters: tuple[Expression, ...] = ()
-    if where is not None:
-        filters = parse_predicate(where, lambda table, name: schema.resolve(table, name, joined))
-    chosen = _chosen(known, measures)
-    for name in chosen:
-        if not isinstance(name, str) or not name:
-            raise QueryError(f"A measure needs a name, got {name!r}.")
-        if name in written:
-            raise QueryError(
-                f"{name!r} names both a measure and a group-by column; rename the measure."
-            )
-    compiled = tuple((name, compile(given, joined)) for name, given in chosen.items())
-    for name, measure in compiled:
+    """Resolve and check a question. `known` are the measures that may be asked for by name."""
+    joined = _joined(schema, question.relations)
+    group_by = _group_by(schema, question.group_by, joined)
+    where: tuple[Expression, ...] = ()
+    if question.where is not None:
+        where = parse_predicate(
+            question.where, lambda table, name: schema.resolve(table, name, joined)
+        )
+    chosen = _chosen(known, question.measures)
+    _check_names(chosen, [text for text, _ in group_by])
+    measures = tuple((name, compile(given, joined)) for name, given in chosen.items())
+    for name, measure in measures:
         missing = sorted(measure.relations - set(joined))
         if missing:
             raise QueryError(
                 f"Measure {name!r} needs {missing[0]}, which is left out of this query."
             )
-    keep = tuple(dict.fromkeys(attribute for _, attribute in pairs))
-    aggregates = _aggregates(measure for _, measure in compiled)
-    return Query(pairs, filters, compiled, frozenset(joined), keep, aggregates)
+    return Query(
+        group_by=group_by,
+        where=where,
+        measures=measures,
+        relations=frozenset(joined),
+        keep=tuple(dict.fromkeys(attribute for _, attribute in group_by)),
+        aggregates=_aggregates(measure for _, measure in measures),
+    )
+
+
+def _check_list(name: str, value: object, items: str) -> None:
+    if isinstance(value, str):
+        raise QueryError(f"{name} is a list of {items}; write {name}=[{value!r}].")
+    if not isinstance(value, Collection):
+        raise QueryError(f"{name} is a list of {items}; got {type(value).__name__}.")
+
+
+def _group_by(
+    schema: Schema, columns: Sequence[str], joined: tuple[str, ...]
+) -> tuple[tuple[str, str], ...]:
+    _check_list("group_by", columns, "columns")
+    pairs = tuple((text, schema.column(text, joined).attribute) for text in columns)
+    written = [text for text, _ in pairs]
+    for text in written:
+        if written.count(text) > 1:
+            raise QueryError(f"{text!r} is grouped by twice.")
+    return pairs
+
+
+def _check_names(measures: Iterable[str], columns: Collection[str]) -> None:
+    for name in measures:
+        if not isinstance(name, str) or not name:
+            raise QueryError(f"A measure needs a name, got {name!r}.")
+        if name in columns:
+            raise QueryError(
+                f"{name!r} names both a measure and a group-by column; rename the measure."
+            )
 
 
 def _aggregates(measures: Iterable[Measure]) -> tuple[Aggregate, ...]:
-    """Sums come with a count of rows, which tells when rows that go have left a group empty."""
-    found = dict.fromkeys(each for measure in measures for each in measure.aggregates)
-    if any(aggregate.semiring.minus for aggregate in found):
-        found.setdefault(COUNT)
-    return tuple(found)
+    """Sums come with a count of rows, which is zero where deleted rows have left a group empty."""
+    aggregates = dict.fromkeys(part for measure in measures for part in measure.aggregates)
+    if any(aggregate.semiring.minus for aggregate in aggregates):
+        aggregates.setdefault(COUNT)
+    return tuple(aggregates)
 
 
 def _joined(schema: Schema, relations: Sequence[str] | None) -> tuple[str, ...]:
-    """The relations to join, in the graph's order, checked to hang together."""
+    """The relations to join, in the graph's order, checked to be connected."""
     if relations is None:
         return tuple(schema.relations)
-    if isinstance(relations, str):
-        raise QueryError(f"relations is a list of names; write relations=[{relations!r}].")
-    if not isinstance(relations, Collection):
-        raise QueryError(f"relations is a list of names; got {type(relations).__name__}.")
+    _check_list("relations", relations, "names")
     wanted = {schema.relation(name).name for name in relations}
     if not wanted:
         raise QueryError("relations=[] leaves nothing to join; name at least one relation.")
@@ -134,17 +166,14 @@ def _chosen(known: Mapping[str, MeasureLike], measures: Measures | None) -> dict
     if isinstance(measures, str) or not isinstance(measures, Collection):
         given = repr(measures) if isinstance(measures, str) else type(measures).__name__
         raise QueryError(f"measures is a list of names or {{name: expression}}; got {given}.")
-    if isinstance(measures, Mapping):
-        chosen = dict(measures)
-    else:
-        chosen = {}
-        for name in measures:
-            if not isinstance(name, str) or name not in known:
-                hint = did_you_mean(str(name), known)
-                raise QueryError(
-                    f"There is no measure {name!r}.{hint} A new one is given as {{name: expression}}."
-                )
-            chosen[name] = known[name]
-    if not chosen:
+    if len(measures) == 0:
         raise QueryError("Ask for at least one measure.")
-    return chosen
+    if isinstance(measures, Mapping):
+        return dict(measures)
+    for name in measures:
+        if not isinstance(name, str) or name not in known:
+            hint = did_you_mean(str(name), known)
+            raise QueryError(
+                f"There is no measure {name!r}.{hint} A new one is given as {{name: expression}}."
+            )
+    return {name: known[name] for name in measures}

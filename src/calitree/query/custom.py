@@ -10,8 +10,8 @@ from calitree.engines.api.contraction import stored_parts
 from calitree.engines.api.semiring import Semiring
 from calitree.errors import ExpressionError, did_you_mean
 from calitree.jointree.schema import Schema
-from calitree.query.aggregates import Measure
 from calitree.query.annotation import Aggregate, Lift
+from calitree.query.measure import Measure
 from calitree.sql.analysis import Resolved
 from calitree.sql.nodes import wider
 from calitree.sql.parser import parse_node, typed
@@ -22,34 +22,74 @@ Lifts = Mapping[str, Mapping[str, str] | str]
 
 @dataclass(frozen=True)
 class CustomMeasure:
-    """A measure as `aggregate` was told it: data, so that it can be saved."""
+    """A measure over a semiring of the user's own, as `aggregate` returns it: data, so it can be saved.
+
+    Attributes:
+        semiring: What the measure adds and multiplies.
+        lifts: By relation, an SQL expression for each component.
+        final: An SQL formula over the components; None for the only one.
+
+    Example:
+        >>> from calitree import aggregate, semiring
+        >>> measure = aggregate(semiring.AVG, {"sales": {"n": "1", "s": "price"}}, final="s / n")
+        >>> measure.final
+        's / n'
+    """
 
     semiring: Semiring
     lifts: Lifts = field(hash=False)
     final: str | None
 
     def __call__(self, schema: Schema) -> Measure:
-        """The measure over the columns of this graph."""
+        """The measure over the columns of a join graph.
+
+        Args:
+            schema: The join graph.
+
+        Returns:
+            What to compute for it.
+
+        Raises:
+            ExpressionError: If a lift or the formula does not fit the graph or the semiring.
+
+        Example:
+            >>> from calitree import aggregate, semiring
+            >>> measure = aggregate(semiring.MIN, {"sales": "price"})
+            >>> measure(wide.schema).text
+            'min: v'
+        """
         semiring = self.semiring
-        made = [_given_lift(semiring, name, given, schema) for name, given in self.lifts.items()]
-        relations = [lift.relation for lift in made]
+        lifts = [_given_lift(semiring, name, given, schema) for name, given in self.lifts.items()]
+        relations = [lift.relation for lift in lifts]
         for relation in relations:
             if relations.count(relation) > 1:
                 raise ExpressionError(f"lifts names {relation} twice.")
-        name = semiring.components[0] if self.final is None else self.final
-        formula = typed(parse_node(name), lambda table, part: _component(part, semiring, made)).node
-        shown = f"{semiring.name}: {name}"
-        return Measure(shown, (Aggregate(semiring, frozenset(made)),), formula, None)
+        final = semiring.components[0] if self.final is None else self.final
+        formula = typed(parse_node(final), lambda table, part: _component(part, semiring, lifts))
+        aggregate = Aggregate(semiring, frozenset(lifts))
+        return Measure(f"{semiring.name}: {final}", (aggregate,), formula.node, None)
 
 
 def aggregate(semiring: Semiring, lifts: Lifts, final: str | None = None) -> CustomMeasure:
     """A measure over a semiring of your own, to be given where SQL text is.
 
-    `lifts` gives, for each relation that has one, an SQL expression a component; `final` is a
-    formula over the component names (needed where there are several).
+    Args:
+        semiring: What to add and multiply.
+        lifts: For each relation that has a value, an SQL expression over its columns, or
+            `{component: expression}` if the semiring has several components.
+        final: An SQL formula over the names of the components; needed if there are several.
 
-    >>> from calitree import semiring
-    >>> mean = aggregate(semiring.AVG, {"sales": {"n": "1", "s": "price"}}, final="s / n")
+    Returns:
+        The measure, for `JoinGraph.calibrate` or `WideTable.query`.
+
+    Raises:
+        ExpressionError: If an argument is of another type, or `final` is missing.
+
+    Example:
+        >>> from calitree import aggregate, semiring
+        >>> mean = aggregate(semiring.AVG, {"sales": {"n": "1", "s": "price"}}, final="s / n")
+        >>> wide.query(["city"], measures={"mean": mean}).rows()
+        [{'city': 'Quito', 'mean': 15.0}, {'city': 'Cuenca', 'mean': 5.0}]
     """
     if not isinstance(semiring, Semiring):
         raise ExpressionError(f"aggregate needs a Semiring; got {type(semiring).__name__}.")
@@ -60,7 +100,6 @@ def aggregate(semiring: Semiring, lifts: Lifts, final: str | None = None) -> Cus
         raise ExpressionError(
             f"Semiring {semiring.name!r} has several components: say final= over {listed}."
         )
-
     copied = {
         name: dict(given) if isinstance(given, Mapping) else given for name, given in lifts.items()
     }
@@ -89,8 +128,8 @@ def _given_lift(
     def resolve(table: str | None, column: str) -> Resolved:
         return schema.resolve(table or relation, column, (relation,))
 
-    found = tuple(typed(parse_node(values[each]), resolve) for each in semiring.components)
-    for component, plus, value in zip(semiring.components, semiring.plus, found, strict=True):
+    lift = tuple(typed(parse_node(values[name]), resolve) for name in semiring.components)
+    for component, plus, value in zip(semiring.components, semiring.plus, lift, strict=True):
         kind = value.kind
         if plus == "sum" and not (kind.is_number or kind is Kind.NULL):
             raise ExpressionError(
@@ -100,19 +139,19 @@ def _given_lift(
             raise ExpressionError(
                 f"Component {component!r} is a condition, but {value} is {kind.phrase}."
             )
-    return Lift(relation, semiring, found)
+    return Lift(relation, semiring, lift)
 
 
 def _component(name: str, semiring: Semiring, lifts: Sequence[Lift]) -> Resolved:
-    """In a user's formula: the column that a component is found under."""
+    """A component in a user's formula: the column that holds its value."""
     if name not in semiring.components:
         listed = ", ".join(semiring.components)
         raise ExpressionError(f"final= may use only {listed}, not {name}.")
-    place = semiring.components.index(name)
-    kind = reduce(wider, (lift.expressions[place].kind for lift in lifts), Kind.NULL)
-    if semiring.plus[place] == "any":
+    index = semiring.components.index(name)
+    kind = reduce(wider, (lift.expressions[index].kind for lift in lifts), Kind.NULL)
+    if semiring.plus[index] == "any":
         kind = Kind.BOOLEAN
     elif kind in (Kind.NULL, Kind.INTEGER):
         # ⊗ may have mixed in other components, and a sum may be wider than 64 bits.
         kind = Kind.DECIMAL
-    return Resolved(stored_parts("a0", semiring)[place], (), kind)
+    return Resolved(stored_parts("a0", semiring)[index], (), kind)

@@ -7,8 +7,9 @@ so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial, reduce
 
 from sqlglot import exp
 
@@ -47,32 +48,54 @@ class Monomial:
 
 def monomials(node: exp.Expr) -> list[Monomial]:
     """Expand to a sum of products of single-relation factors."""
-    found = owners(node)
-    if found is None:
+    relations = owners(node)
+    if relations is None:
         return [Monomial(coefficients=(node,))]
-    if found:
+    if relations:
         return [Monomial(factors=(node,))]
-    if isinstance(node, exp.Paren):
-        return monomials(node.this)
-    if isinstance(node, exp.Cast) and kind_of(node) is Kind.FLOAT and kind_of(node.this).is_number:
-        return monomials(node.this)
-    if isinstance(node, exp.Add):
-        return monomials(node.left) + monomials(node.right)
-    if isinstance(node, exp.Sub):
-        return monomials(node.left) + [-each for each in monomials(node.right)]
-    if isinstance(node, exp.Neg):
-        return [-each for each in monomials(node.this)]
-    if isinstance(node, exp.Mul):
-        return [a * b for a in monomials(node.left) for b in monomials(node.right)]
-    if isinstance(node, exp.Div) and owners(node.expression) != frozenset():
-        inverse = exp.Div(this=number(1.0), expression=node.expression.copy())
-        reciprocal = monomials(marked(inverse, Kind.FLOAT))
-        return [a * b for a in monomials(node.left) for b in reciprocal]
-    raise _mixed(node)
+    expand = _EXPANSIONS.get(type(node))
+    if expand is None:
+        raise _mixed(node)
+    return expand(node)
+
+
+def _negative(node: exp.Expr) -> list[Monomial]:
+    return [-monomial for monomial in monomials(node)]
+
+
+def _product(left: exp.Expr, right: exp.Expr) -> list[Monomial]:
+    return [a * b for a in monomials(left) for b in monomials(right)]
+
+
+def _quotient(node: exp.Expr) -> list[Monomial]:
+    """A quotient as a product with 1/divisor, of which one relation has all columns."""
+    if owners(node.expression) == frozenset():
+        raise _mixed(node)
+    reciprocal = exp.Div(this=number(1.0), expression=node.expression.copy())
+    return _product(node.this, marked(reciprocal, Kind.FLOAT))
+
+
+def _double(node: exp.Expr) -> list[Monomial]:
+    """A sum of numbers as a double is the sum of their products."""
+    if not (kind_of(node) is Kind.FLOAT and kind_of(node.this).is_number):
+        raise _mixed(node)
+    return monomials(node.this)
+
+
+_EXPANSIONS: dict[type[exp.Expr], Callable[[exp.Expr], list[Monomial]]] = {
+    exp.Paren: lambda node: monomials(node.this),
+    exp.Add: lambda node: monomials(node.this) + monomials(node.expression),
+    exp.Sub: lambda node: monomials(node.this) + _negative(node.expression),
+    exp.Neg: lambda node: _negative(node.this),
+    exp.Mul: lambda node: _product(node.this, node.expression),
+    exp.Div: _quotient,
+    exp.Cast: _double,
+    exp.TryCast: _double,
+}
 
 
 def terms(node: exp.Expr, minus: bool = False) -> list[exp.Expr]:
-    """Split a sum into single-relation terms: (min, +) and (max, +) lift each by itself."""
+    """Split a sum into single-relation terms, which (min, +) and (max, +) lift one by one."""
     if owners(node) != frozenset():
         return [marked(exp.Neg(this=exp.Paren(this=node)), kind_of(node)) if minus else node]
     if isinstance(node, exp.Paren):
@@ -88,7 +111,7 @@ def terms(node: exp.Expr, minus: bool = False) -> list[exp.Expr]:
 
 
 def _mixed(node: exp.Expr) -> ExpressionError:
-    used = sorted({r for c in node.find_all(exp.Column) for r in c.meta["owners"]})
+    used = sorted({name for column in node.find_all(exp.Column) for name in column.meta["owners"]})
     return ExpressionError(
         f"{display(node)} mixes columns of {' and '.join(used)} other than by +, -, * and division by one "
         "relation's columns, so it cannot be split by relation"
@@ -97,25 +120,19 @@ def _mixed(node: exp.Expr) -> ExpressionError:
 
 @dataclass
 class Share:
-    """One relation's part in an aggregate: multiply `values` on the rows where all of `masks` hold."""
+    """One relation's factors of an aggregate: the product of `values` where all of `masks` hold."""
 
     values: list[exp.Expr] = field(default_factory=list)
     masks: list[exp.Expr] = field(default_factory=list)
 
     def lift(self, semiring: Semiring) -> exp.Expr | None:
-        """The lift's expression (NULL, thus zero, on masked rows), or None if it is `one` on every
-        row.
-        """
-        combine = exp.Mul if semiring == SUM_PRODUCT else exp.Add
-        value: exp.Expr | None = None
-        for each in self.values:
-            value = each if value is None else binary(combine, value, each)
-        if len(self.values) == 1:
-            value = bare(self.values[0])
+        """The lift's expression, NULL (thus zero) on masked rows; None if it is `one` everywhere."""
+        combine, one = (exp.Mul, 1) if semiring == SUM_PRODUCT else (exp.Add, 0)
+        factors = self.values if len(self.values) > 1 else [bare(value) for value in self.values]
+        value = reduce(partial(binary, combine), factors) if factors else None
         if not self.masks:
             return value
-        one = number(1 if semiring == SUM_PRODUCT else 0)
-        return when(all_of(self.masks), one if value is None else value)
+        return when(all_of(self.masks), number(one) if value is None else value)
 
 
 class Lifting:
@@ -126,24 +143,21 @@ class Lifting:
         self.among = tuple(among)
 
     def product(
-        self,
-        monomial: Monomial,
-        present: Sequence[exp.Expr],
-        filters: Sequence[exp.Expr],
+        self, monomial: Monomial, present: Sequence[exp.Expr], filters: Sequence[exp.Expr]
     ) -> Aggregate:
         """Σ of a monomial over the rows where nothing in `present` is NULL and all `filters` hold."""
         shares: dict[str, Share] = {}
-        for factor in by_scarcity(monomial.factors):
+        for factor in by_owner_count(monomial.factors):
             self._share(factor, shares).values.append(factor)
         shown = {factor.sql() for factor in monomial.factors}
         guards = {
-            p.sql(): p
-            for each in present
-            for m in monomials(each)
-            for p in m.coefficients + m.factors
+            part.sql(): part
+            for node in present
+            for guarded in monomials(node)
+            for part in guarded.coefficients + guarded.factors
         }
         # A NULL factor is a zero lift already; other parts that may be NULL need a mask.
-        for part in by_scarcity([p for text, p in guards.items() if text not in shown]):
+        for part in by_owner_count([part for text, part in guards.items() if text not in shown]):
             if self.nullable(part):
                 self._share(part, shares).masks.append(not_null(bare(part)))
         return self.filtered(SUM_PRODUCT, shares, filters)
@@ -153,14 +167,15 @@ class Lifting:
     ) -> Aggregate:
         """⊕ over the rows of the sum of single-relation terms, as (min, +) has it."""
         shares: dict[str, Share] = {}
-        for term in by_scarcity(parts):
+        for term in by_owner_count(parts):
             self._share(term, shares).values.append(term)
         return self.filtered(semiring, shares, filters)
 
     def filtered(
         self, semiring: Semiring, shares: dict[str, Share], filters: Sequence[exp.Expr]
     ) -> Aggregate:
-        for condition in by_scarcity(filters):
+        """The aggregate of these shares over the rows where all filters hold."""
+        for condition in by_owner_count(filters):
             self._share(condition, shares).masks.append(condition)
         lifts = set()
         for relation, share in shares.items():
@@ -174,21 +189,21 @@ class Lifting:
         options = owners(node)
         if options == frozenset():
             raise _mixed(node)
-        able = [each for each in (*shares, *self.among) if options is None or each in options]
+        able = [name for name in (*shares, *self.among) if options is None or name in options]
         return shares.setdefault(able[0], Share())
 
     def owner(self, node: exp.Expr) -> str | None:
         """The first relation that can compute `node` alone."""
         options = owners(node) or frozenset()
-        return next((each for each in self.among if each in options), None)
+        return next((name for name in self.among if name in options), None)
 
     def nullable(self, node: exp.Expr) -> bool:
         """Whether this can be NULL on some row. What is never NULL needs no count of its own."""
         if isinstance(node, exp.Column):
-            attribute: Mapping[str, str] = dict(self.schema.attributes[node.name].columns)
+            columns: Mapping[str, str] = dict(self.schema.attributes[node.name].columns)
             return not any(
-                attribute[each] in self.schema.relations[each].table.null_free
-                for each in node.meta["owners"]
+                columns[owner] in self.schema.relations[owner].table.null_free
+                for owner in node.meta["owners"]
             )
         if isinstance(node, exp.Literal | exp.Boolean):
             return False
@@ -213,6 +228,6 @@ def bare(node: exp.Expr) -> exp.Expr:
     return node.copy()
 
 
-def by_scarcity(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:
-    """Those that only one relation can compute first, so that the others can join them there."""
+def by_owner_count(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:
+    """Nodes that only one relation can compute first, so that others can go to the same relation."""
     return sorted(nodes, key=lambda node: len(owners(node) or ()))

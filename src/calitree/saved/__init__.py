@@ -1,9 +1,13 @@
-"""Saved trees: the directories that `WideTable.save` makes and `calitree.open` opens.
+"""Saved trees: the directories that `WideTable.save` writes and `calitree.open` opens.
 
-wide.save("tree")                       # calibrated on a cluster
-wide = ct.open("tree", engine="local")  # answers on a laptop without Spark
-print(ct.saved.status("tree"))
-ct.saved.vacuum("tree")                 # files of older versions, and of writers that were killed
+Example:
+    >>> wide.save("tree")
+    1
+    >>> import calitree
+    >>> print(calitree.saved.status("tree"))  # doctest: +ELLIPSIS
+    /...tree: version 1, saved ... from the local engine by calitree ...
+    >>> calitree.saved.vacuum("tree")  # versions but the newest, and files of writers that were killed
+    []
 """
 
 from calitree.saved.status import RelationStatus, Status, status

@@ -1,4 +1,4 @@
-"""The directory of a saved tree, on this machine or behind a URL: files that are whole or not there.
+"""The directory of a saved tree, on this machine or at a URL: files that are whole or not there.
 
 Only one operation must be atomic: `create` makes a file of a name that nobody has, all at once. On
 this machine it is a link to a file that is complete and on the disk. Elsewhere one PUT of an object is
@@ -18,39 +18,42 @@ from uuid import uuid4
 from calitree.errors import SavedError
 from calitree.storage.filesystem import filesystem_of, is_url, reason, shown, url_of
 
+MESSAGES, RELATIONS = "messages", "relations"
+"""The directories of data files below that of the tree."""
+
 
 class Directory:
-    """Files by their path below the directory, with / between names."""
+    """A directory; its files are named by their path below it, with / between names."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         from pyarrow import fs
 
         self.path = os.fspath(path).rstrip("/") or "/"
-        self.system, self.there = filesystem_of(self.path)
+        self.system, self.root = filesystem_of(self.path)
         self.is_local = isinstance(self.system, fs.LocalFileSystem)
         if not is_url(self.path):
-            self.path = self.there
+            self.path = self.root
 
     def __str__(self) -> str:
         return shown(self.path)
 
     def below(self, name: str) -> str:
-        """The path or URL by which others find a file of this directory."""
+        """The path or URL by which others can read a file of this directory."""
         return url_of(self.path).below(name) if is_url(self.path) else f"{self.path}/{name}"
 
     def exists(self, name: str = "") -> bool:
+        """Whether the directory is there, or a file in it."""
         from pyarrow import fs
 
-        return (
-            self._call(self.system.get_file_info, self._at(name)).type is not fs.FileType.NotFound
-        )
+        info = self._call(self.system.get_file_info, self._at(name))
+        return bool(info.type is not fs.FileType.NotFound)
 
     def names(self, below: str) -> set[str]:
-        """What is in a directory below this one; nothing if it is not there."""
+        """The names in a directory below this one; empty if it is not there."""
         from pyarrow import fs
 
         selector = fs.FileSelector(self._at(below), allow_not_found=True)
-        return {each.base_name for each in self._call(self.system.get_file_info, selector)}
+        return {info.base_name for info in self._call(self.system.get_file_info, selector)}
 
     def make(self, *below: str) -> None:
         """Make directories, if they are not there."""
@@ -58,21 +61,21 @@ class Directory:
             self._call(self.system.create_dir, self._at(name), recursive=True)
 
     def age(self, name: str) -> float:
-        """The seconds since a file, or one in a directory, was written to; 0 if nobody knows."""
+        """The seconds since a file, or one in a directory, was written to; 0 if that is not known."""
         from pyarrow import fs
 
-        found = [self._call(self.system.get_file_info, self._at(name))]
-        if found[0].type is fs.FileType.Directory:
+        infos = [self._call(self.system.get_file_info, self._at(name))]
+        if infos[0].type is fs.FileType.Directory:
             inside = fs.FileSelector(self._at(name), allow_not_found=True)
-            found += self._call(self.system.get_file_info, inside)
+            infos += self._call(self.system.get_file_info, inside)
         written = [
-            each.mtime.timestamp() if each.mtime is not None else self._written(each.path)
-            for each in found
+            self._modified(info.path) if info.mtime is None else info.mtime.timestamp()
+            for info in infos
         ]
         return max(0.0, time.time() - max(written))
 
-    def _written(self, at: str) -> float:
-        """When a file was written, where pyarrow does not know."""
+    def _modified(self, at: str) -> float:
+        """When a file was written, where pyarrow does not know; now if nobody does."""
         from pyarrow import fs
 
         if isinstance(self.system, fs.PyFileSystem):
@@ -81,24 +84,24 @@ class Directory:
         return time.time()
 
     def read(self, name: str) -> bytes | None:
-        """What is in a file; None if there is none."""
+        """The content of a file; None if there is none."""
         try:
             with self.system.open_input_stream(self._at(name)) as stream:
-                found: bytes = stream.read()
-                return found
+                content: bytes = stream.read()
+                return content
         except FileNotFoundError:
             return None
         except OSError as error:
             raise self.refused(error) from error
 
     def copy(self, source: str, name: str) -> None:
-        """Copy a file, or a directory of files, from any place to here."""
+        """Copy a file, or a directory of files, from any path or URL to here."""
         from pyarrow import fs
 
-        system, there = filesystem_of(source)
-        if system.get_file_info(there).type is fs.FileType.Directory:
+        system, path = filesystem_of(source)
+        if system.get_file_info(path).type is fs.FileType.Directory:
             self.make(name)
-        self._call(fs.copy_files, there, self._at(name), system, self.system)
+        self._call(fs.copy_files, path, self._at(name), system, self.system)
 
     def remove(self, name: str) -> None:
         """Delete a file, or a directory with all that is in it, if it is there."""
@@ -118,42 +121,42 @@ class Directory:
     def sync(self, *names: str) -> None:
         """Wait until these files, or all files of these directories, are on the disk.
 
-        What is not there any more is left to those who look later.
+        Files that are not there any more are skipped: the caller looks for them afterwards.
         """
         if not self.is_local:
             return
         paths = [Path(self._at(name)) for name in names]
-        inside = [each for path in paths if path.is_dir() for each in path.iterdir()]
+        inside = [file for path in paths if path.is_dir() for file in path.iterdir()]
         for path in dict.fromkeys((*inside, *paths, *(path.parent for path in paths))):
             with suppress(FileNotFoundError):
                 _sync(path)
 
     def create(self, name: str, content: bytes) -> bool:
         """Make a file with this content, all at once; False if there is one of this name already."""
-        return self._create_here(name, content) if self.is_local else self._put(name, content)
+        return self._link(name, content) if self.is_local else self._put(name, content)
 
-    def _create_here(self, name: str, content: bytes) -> bool:
+    def _link(self, name: str, content: bytes) -> bool:
         target = Path(self._at(name))
-        whole = target.with_name(f".{uuid4().hex}")
+        complete = target.with_name(f".{uuid4().hex}")
         try:
-            with whole.open("xb") as file:
+            with complete.open("xb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
             try:
-                os.link(whole, target)
+                os.link(complete, target)
             except FileExistsError:
                 return False
             except OSError:  # a disk that has no links; there two writers must not meet
                 if target.exists():
                     return False
-                whole.rename(target)
+                complete.rename(target)
             _sync(target.parent)
             return True
         except OSError as error:
             raise self.refused(error) from error
         finally:
-            whole.unlink(missing_ok=True)
+            complete.unlink(missing_ok=True)
 
     def _put(self, name: str, content: bytes) -> bool:
         from pyarrow import fs
@@ -175,17 +178,55 @@ class Directory:
         return True
 
     def _at(self, name: str) -> str:
-        return f"{self.there.rstrip('/')}/{name}" if name else self.there
+        return f"{self.root.rstrip('/')}/{name}" if name else self.root
 
-    def _call(self, call: Any, *given: Any, **named: Any) -> Any:
+    def _call(self, call: Any, *arguments: Any, **options: Any) -> Any:
         try:
-            return call(*given, **named)
+            return call(*arguments, **options)
         except OSError as error:
             raise self.refused(error) from error
 
     def refused(self, error: OSError) -> SavedError:
         """What the file system said, as our error."""
         return SavedError(f"Cannot use {self} as the directory of a saved tree: {reason(error)}.")
+
+
+class DataFiles:
+    """The data files of a tree: those that are `present`, and those that this save has `written`."""
+
+    def __init__(self, directory: Directory) -> None:
+        self.directory = directory
+        self.present: set[str] = set()
+        self.written: list[str] = []
+
+    def list(self) -> set[str]:
+        """See which files are present by now."""
+        self.present = data_files(self.directory)
+        return self.present
+
+    def new(self, below: str, name: str) -> str:
+        """The path of a new file."""
+        self.written.append(f"{below}/{name}-{uuid4().hex[:12]}.parquet")
+        self.present.add(self.written[-1])
+        return self.directory.below(self.written[-1])
+
+    def has(self, path: str) -> bool:
+        """Whether a file is in the directory; others may have vacuumed it away."""
+        return self.owns(path) and name_below(path) in self.present
+
+    def owns(self, path: str) -> bool:
+        """Whether a path is one of this directory, present or not."""
+        return self.directory.below(name_below(path)) == path
+
+
+def data_files(directory: Directory) -> set[str]:
+    """The names of all files of relations and messages."""
+    return {f"{below}/{name}" for below in (MESSAGES, RELATIONS) for name in directory.names(below)}
+
+
+def name_below(path: str) -> str:
+    """The name of a file of ours below the directory: our own names need no escaping in a URL."""
+    return "/".join(path.split("?")[0].split("/")[-2:])
 
 
 def _sync(path: Path) -> None:

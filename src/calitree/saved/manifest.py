@@ -6,8 +6,8 @@
 
 A manifest names all files of one tree, and no file is ever written twice. So saving is to write what
 is new, and then to create the next manifest, all at once: before that the tree is the one before, and
-after it the new one. Who reads an older manifest is not disturbed. A number can be taken only once:
-who finds that it is looks at what the other one has changed before taking the next (`rebase`).
+after it the new one. Readers of an older manifest are not disturbed. A number can be taken only once:
+a writer that finds it taken looks at what the other one has changed before taking the next (`rebase`).
 """
 
 from __future__ import annotations
@@ -15,67 +15,76 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from threading import RLock
-from weakref import WeakKeyDictionary
+from typing import Any
 
 from calitree.calibration.message import Shelved
 from calitree.errors import SavedError
-from calitree.saved.codec import Json, Manifest, decoded, encoded
-from calitree.saved.directory import Directory
-from calitree.storage.filesystem import shown
-from calitree.storage.table_format import SavedRelation
+from calitree.saved.directory import Directory, name_below
+from calitree.storage.table_format import (
+    SavedChange,
+    SavedColumn,
+    SavedFile,
+    SavedMessage,
+    SavedRelation,
+    SavedRows,
+    Source,
+)
+from calitree.types import Kind
 
-FORMAT = 3
-READS = (1, 2, 3)
-"""In format 1 relations did not change, and up to format 2 none was added to a tree with messages."""
-MANIFESTS, MESSAGES, RELATIONS = "manifests", "messages", "relations"
+Json = dict[str, Any]
+
+FORMAT = 4
+"""What is new in formats: 2 changes of relations, 3 relations added to a tree with messages, 4 the files of
+a stream by their directory (`read_files`), before each a key of `streams`. All are read.
+"""
+MANIFESTS = "manifests"
 
 
 @dataclass(frozen=True)
-class Version:
-    """A saved tree by where it is."""
+class Manifest:
+    """One saved tree. Paths of its own files are full paths here, and below the directory in JSON."""
 
-    directory: str
-    number: int
+    relations: tuple[SavedRelation, ...]
+    messages: tuple[Shelved, ...]
+    tree: Json
+    """What is neither a relation nor a message: joins, attributes, bags, measures, the pivot."""
+    calitree: str
+    created: str = ""
+    number: int = 0
 
-    def __str__(self) -> str:
-        return f"version {self.number} of {shown(self.directory)}"
+    @property
+    def files(self) -> set[str]:
+        """The names of its own files, below the directory."""
+        paths = [path for relation in self.relations for path in relation.own_files]
+        paths += [message.table.path for message in self.messages if message.table.columns]
+        return {name_below(path) for path in paths}
+
+    @property
+    def lineage(self) -> str:
+        """An id that all versions of one tree have in common."""
+        return str(self.tree["lineage"])
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the last versions that it goes on from, and its own at the end."""
+        return tuple(self.tree.get("ids", ()))
 
 
-class Place:
-    """A directory that a tree was saved to, or opened from.
-
-    `manifest` is the version there that the tree has; `entries` tell which of its tables are in
-    which files.
-    """
-
-    def __init__(self) -> None:
-        self.manifest: Manifest | None = None
-        self.entries = WeakKeyDictionary[object, SavedRelation | Shelved]()
+# -- files ----------------------------------------------------------------------------------------
 
 
-class Saves:
-    """Where a tree was saved, or opened from: the last time, and all the places."""
-
-    def __init__(self, last: Version | None = None, place: Place | None = None) -> None:
-        self.last = last
-        self.lock = RLock()
-        """Held by who saves or reloads, not by who updates or asks."""
-        self._places: dict[str, Place] = {}
-        if last is not None and place is not None:
-            self._places[last.directory] = place
-
-    def place(self, directory: str) -> Place:
-        return self._places.setdefault(directory, Place())
+def file_of(number: int) -> str:
+    """The name of a manifest below the directory."""
+    return f"{MANIFESTS}/{number:012d}.json"
 
 
 def numbers(directory: Directory) -> list[int]:
-    """The manifests that are there."""
-    found = (re.fullmatch(r"(\d{12})\.json", name) for name in directory.names(MANIFESTS))
-    return sorted(int(match[1]) for match in found if match)
+    """The numbers of the manifests in a directory, in order."""
+    matches = (re.fullmatch(r"(\d{12})\.json", name) for name in directory.names(MANIFESTS))
+    return sorted(int(match[1]) for match in matches if match)
 
 
 def newest(directory: Directory) -> int:
@@ -85,9 +94,8 @@ def newest(directory: Directory) -> int:
 
 def commit(directory: Directory, manifest: Manifest, number: int) -> bool:
     """Make this the newest tree of the directory, under this number; False if that is taken."""
-    body = encoded(manifest)
-    body["created"] = datetime.now(UTC).isoformat(timespec="seconds")
-    content = {"format": FORMAT, "checksum": _checksum(body), **body}
+    body = encoded(manifest) | {"created": datetime.now(UTC).isoformat(timespec="seconds")}
+    content = {"format": FORMAT, "checksum": checksum(body), **body}
     text = json.dumps(content, ensure_ascii=False, indent=1).encode()
     directory.make(MANIFESTS)
     return directory.create(file_of(number), text)
@@ -96,52 +104,133 @@ def commit(directory: Directory, manifest: Manifest, number: int) -> bool:
 def read(directory: Directory, number: int | None = None) -> Manifest:
     """The newest manifest, or that of a number."""
     while True:
-        there = numbers(directory)
-        chosen = _chosen(directory, there, number)
-        content = directory.read(file_of(chosen))
-        if content is not None:  # else it was vacuumed away just now
-            return _parsed(directory, content, chosen, there)
+        available = numbers(directory)
+        chosen = _chosen(directory, available, number)
+        text = directory.read(file_of(chosen))
+        if text is not None:  # else it was vacuumed away just now
+            return _parsed(directory, text, chosen, available)
 
 
-def _chosen(directory: Directory, there: Sequence[int], number: int | None) -> int:
-    if not there:
+def _chosen(directory: Directory, available: Sequence[int], number: int | None) -> int:
+    if not available:
         if not directory.exists():
             raise SavedError(f"There is no directory {directory}.")
         raise SavedError(f"{directory} is no saved tree: it has no manifest. See WideTable.save.")
     if number is None:
-        return there[-1]
-    if number not in there:
-        listed = ", ".join(map(str, there[-10:]))
+        return available[-1]
+    if number not in available:
+        listed = ", ".join(map(str, available[-10:]))
         raise SavedError(f"{directory} has no version {number}; there are: {listed}.")
     return number
 
 
-def _parsed(directory: Directory, text: bytes, number: int, there: Sequence[int]) -> Manifest:
-    where = f"{directory}/{file_of(number)}"
+def _parsed(directory: Directory, text: bytes, number: int, available: Sequence[int]) -> Manifest:
     try:
         content = json.loads(text)
-        found = content.pop("format")
-        if found not in READS:
+        format_number = content.pop("format")
+        if format_number not in range(1, FORMAT + 1):
             raise SavedError(
-                f"{where} has format {found}, and this calitree reads formats 1 to {FORMAT}. It was "
-                f"saved by calitree {content.get('calitree')}: use that version, or save the tree "
-                "again."
+                f"{directory}/{file_of(number)} has format {format_number}, and this calitree reads "
+                f"formats 1 to {FORMAT}. It was saved by calitree {content.get('calitree')}: use that "
+                "version, or save the tree again."
             )
-        checksum = content.pop("checksum")
-        if checksum != _checksum(content):
+        given = content.pop("checksum")
+        if given != checksum(content):
             raise ValueError("its checksum is wrong")
-        content.setdefault("lineage", checksum)
+        content.setdefault("lineage", given)
         return decoded(directory, content, number)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
-        others = ", ".join(str(each) for each in there if each != number)
+        others = ", ".join(str(other) for other in available if other != number)
         hint = f" Other versions are there: {others}." if others else ""
-        raise SavedError(f"{where} is damaged ({type(error).__name__}: {error}).{hint}") from error
+        raise SavedError(
+            f"{directory}/{file_of(number)} is damaged ({type(error).__name__}: {error}).{hint}"
+        ) from error
 
 
-def file_of(number: int) -> str:
-    """The name of a manifest below the directory."""
-    return f"{MANIFESTS}/{number:012d}.json"
-
-
-def _checksum(body: Json) -> str:
+def checksum(body: Json) -> str:
+    """A digest of a manifest's content, by which it is known to be undamaged."""
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+# -- JSON -----------------------------------------------------------------------------------------
+
+
+def encoded(manifest: Manifest) -> Json:
+    """A manifest as JSON."""
+    return {
+        "calitree": manifest.calitree,
+        **manifest.tree,
+        "relations": [_encoded_relation(relation) for relation in manifest.relations],
+        "messages": [_encoded_message(message) for message in manifest.messages],
+    }
+
+
+def _encoded_relation(relation: SavedRelation) -> Json:
+    body = asdict(relation)
+    body["kinds"] = {name: kind.value for name, kind in relation.kinds.items()}
+    body["null_free"] = sorted(relation.null_free)
+    for file in body["source"]["files"]:
+        file["stamp"] = list(file["stamp"])
+        if relation.source.place == "copied":
+            file["path"] = name_below(file["path"])
+    for change in body["changes"]:
+        for rows in filter(None, (change["came"], change["went"])):
+            rows["path"] = name_below(rows["path"])
+            rows["null_free"] = sorted(rows["null_free"])
+    return body
+
+
+def _encoded_message(message: Shelved) -> Json:
+    body = asdict(message)
+    body["table"]["path"] = name_below(message.table.path)
+    for column, saved in zip(body["table"]["columns"], message.table.columns, strict=True):
+        column["kind"] = saved.kind.value
+    return body
+
+
+def decoded(directory: Directory, content: Json, number: int) -> Manifest:
+    """The manifest that `encoded` has written; what is left of the content is its tree."""
+    return Manifest(
+        relations=tuple(_relation(directory, body) for body in content.pop("relations")),
+        messages=tuple(_message(directory, body) for body in content.pop("messages")),
+        calitree=content.pop("calitree"),
+        created=content.pop("created"),
+        number=number,
+        tree=content,
+    )
+
+
+def _relation(directory: Directory, body: Json) -> SavedRelation:
+    source, files = body["source"], []
+    for file in source["files"]:
+        path = file["path"] if source["place"] == "files" else directory.below(file["path"])
+        files.append(SavedFile(path, file["size"], tuple(file["stamp"])))
+    parsed = {
+        "kinds": {name: Kind(value) for name, value in body["kinds"].items()},
+        "null_free": frozenset(body["null_free"]),
+        "source": Source(**{**source, "files": tuple(files)}),
+        "changes": tuple(
+            SavedChange(
+                **change | {side: _rows(directory, change[side]) for side in ("came", "went")}
+            )
+            for change in body.get("changes", ())
+        ),
+    }
+    return SavedRelation(**{**body, **parsed})
+
+
+def _rows(directory: Directory, body: Mapping[str, Any] | None) -> SavedRows | None:
+    if body is None:
+        return None
+    path, null_free = directory.below(body["path"]), frozenset(body["null_free"])
+    return SavedRows(**{**body, "path": path, "null_free": null_free})
+
+
+def _message(directory: Directory, body: Json) -> Shelved:
+    table = body["table"]
+    columns = (
+        SavedColumn(**{**column, "kind": Kind(column["kind"])}) for column in table["columns"]
+    )
+    path = directory.below(table["path"])
+    saved = SavedMessage(**{**table, "path": path, "columns": tuple(columns)})
+    return Shelved(**{**body, "table": saved})

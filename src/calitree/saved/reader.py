@@ -1,5 +1,6 @@
-"""Opening a saved tree. Only the newest manifest is read; a message or a relation is read when a query
-first needs it.
+"""Opening a saved tree.
+
+Only the newest manifest is read; a message or a relation is read when a query first needs it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from calitree.calibration.store import Store
 from calitree.engines.api.protocol import Engine, Persistent
 from calitree.errors import SavedError
 from calitree.saved.directory import Directory
-from calitree.saved.manifest import Place, Saves, Version, read
+from calitree.saved.location import Saves, Version
+from calitree.saved.manifest import read
 from calitree.saved.rebase import restored
 from calitree.saved.tree_codec import decoded_tree
 
@@ -24,9 +26,9 @@ def read_tree(
         raise SavedError(f"The {engine.name} engine cannot open saved trees; choose another.")
     directory = Directory(path)
     manifest = read(directory, version)
-    place = Place()
-    place.manifest = manifest
-    relations = {each.name: restored(engine, each, place) for each in manifest.relations}
+    saves = Saves(Version(directory.path, manifest.number))
+    location = saves.location(directory.path)
+    location.manifest = manifest
+    relations = {saved.name: restored(engine, saved, location) for saved in manifest.relations}
     store = Store(manifest.tree["memory_limit"], manifest.messages, engine.restore)
-    branch = Branch(decoded_tree(manifest.tree, engine, relations, store))
-    return branch, Saves(Version(directory.path, manifest.number), place)
+    return Branch(decoded_tree(manifest.tree, engine, relations, store)), saves

@@ -1,8 +1,7 @@
-"""What others have saved to a directory meanwhile, and how a tree that came from there takes it over.
+"""Taking over what others have saved to a directory since a tree was saved there, or opened from there.
 
-Relations have versions that nobody gives twice, so it is seen who has changed what. If a relation has
-changed on one side only, both sides go together: theirs stands on what this tree has, or this tree's on
-theirs. If one has changed on both, nobody can tell what is meant.
+Versions of relations are unique, so it can be told which side has changed a relation. One that has
+changed on one side only is taken from that side. One that has changed on both is a conflict.
 """
 
 from __future__ import annotations
@@ -12,17 +11,16 @@ from dataclasses import replace
 from typing import cast
 
 from calitree.calibration.branch import Branch
-from calitree.calibration.message import MessageKey, Shelved
-from calitree.calibration.versions import Change, Updated
+from calitree.calibration.planning.staleness import stale_relations
+from calitree.calibration.versions import Change, Updated, own_table_at
 from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Engine, Persistent
 from calitree.errors import ConflictError, SavedError
-from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.schema import Relation
-from calitree.saved.codec import Manifest
 from calitree.saved.directory import Directory
-from calitree.saved.manifest import Place, Saves, Version, newest, read
-from calitree.saved.tree_codec import cube_pivots
+from calitree.saved.location import SavedLocation, Saves, Version
+from calitree.saved.manifest import Manifest, newest, read
+from calitree.saved.tree_codec import cube_pivots, merge_streams
 from calitree.storage.table_format import SavedChange, SavedRelation, SavedRows
 
 
@@ -40,8 +38,8 @@ def reload(branch: Branch, saves: Saves) -> int:
 
 def take_over(branch: Branch, saves: Saves, directory: Directory) -> int:
     """Bring a tree up to the newest version of a directory that it came from; that one's number."""
-    place = saves.place(directory.path)
-    known, number = place.manifest, newest(directory)
+    location = saves.location(directory.path)
+    known, number = location.manifest, newest(directory)
     if known is None or number in (0, known.number):
         return number
     theirs = read(directory)
@@ -51,100 +49,94 @@ def take_over(branch: Branch, saves: Saves, directory: Directory) -> int:
             f"version {known.number}. Open that one, or save this one to another directory."
         )
     with branch.lock:
-        taken, both = _sorted_out(branch.head.schema.relations, known, theirs)
-        if both:
+        changed, conflicts = _compared(branch.head.schema.relations, known, theirs)
+        if conflicts:
             raise ConflictError(
-                f"{', '.join(both)} changed in {directory} between its versions {known.number} "
+                f"{', '.join(conflicts)} changed in {directory} between its versions {known.number} "
                 f"and {theirs.number}, and in this tree too. Open it again and repeat the update, or "
                 "save this tree to another directory."
             )
-        _take(branch, place, theirs, taken)
-    place.manifest = theirs
+        _merge(branch, location, theirs, changed)
+    location.manifest = theirs
     saves.last = Version(directory.path, theirs.number)
     return theirs.number
 
 
-def _sorted_out(
+def _compared(
     live: Mapping[str, Relation], known: Manifest, theirs: Manifest
 ) -> tuple[list[SavedRelation], list[str]]:
-    """The relations that are to be taken over, and those that have changed on both sides."""
-    before = {each.name: each.versions[-1] for each in known.relations}
-    taken, both = [], []
-    for each in theirs.relations:
-        ours = live[each.name].version
-        if _then(live[each.name], each.versions[-1]) is not None:
+    """The relations that only they have changed, and the names of those that both sides have."""
+    before = {saved.name: saved.versions[-1] for saved in known.relations}
+    changed, conflicts = [], []
+    for saved in theirs.relations:
+        relation, version = live[saved.name], saved.versions[-1]
+        if own_table_at(version, relation) is not None:
             continue
-        if ours in (*each.versions, before[each.name]):
-            taken.append(each)
-        elif each.versions[-1] != before[each.name]:
-            both.append(each.name)
-    return taken, sorted(both)
+        if relation.version in (*saved.versions, before[saved.name]):
+            changed.append(saved)
+        elif version != before[saved.name]:
+            conflicts.append(saved.name)
+    return changed, sorted(conflicts)
 
 
-def _take(branch: Branch, place: Place, theirs: Manifest, taken: list[SavedRelation]) -> None:
+def _merge(
+    branch: Branch, location: SavedLocation, theirs: Manifest, taken: list[SavedRelation]
+) -> None:
     state, relations = branch.state, branch.head.schema.relations
-    engine, tree = state.engine, state.tree
-    changed = {each.name: restored(engine, each, place, relations[each.name]) for each in taken}
-    for each in theirs.relations:
-        if each.name not in changed:
-            _adopt(place, relations[each.name], each)
+    changed = {
+        saved.name: restored(state.engine, saved, location, relations[saved.name])
+        for saved in taken
+    }
+    for saved in theirs.relations:
+        if saved.name not in changed:
+            _adopt(location, relations[saved.name], saved)
     now = {**relations, **changed}
-    versions = {name: each.version for name, each in now.items()}
+    versions = {name: relation.version for name, relation in now.items()}
     fresh, old = [], []
     for message in theirs.messages:
-        since = stale(tree, message, versions)
+        since = stale_relations(state.tree, message, versions)
         if not since:
             fresh.append(message)
-        elif message.pinned and all(_then(now[name], v) is not None for name, v in since.items()):
+        elif message.pinned and None not in (own_table_at(v, now[n]) for n, v in since.items()):
             old.append(message)
-    state.store.shelve(fresh, old, cast(Persistent, engine).restore)
+    state.store.shelve(fresh, old, cast(Persistent, state.engine).restore)
     for relation, sql, value in theirs.tree["centers"]:
         state.centers.setdefault((relation, sql), value)
-    for stream, batch in theirs.tree.get("streams", {}).items():
-        state.streams[stream] = max(batch, state.streams.get(stream, batch))
+    merge_streams(state, theirs.tree)
     state.add_pivots(cube_pivots(theirs.tree))
-    state.missing -= changed.keys()
+    state.set_present(changed)
     branch.advance(changed)
 
 
-def _then(relation: Relation, version: int) -> Table | None:
-    """What this tree's relation was at a version, if it has had it."""
-    if relation.version == version:
-        return relation.table
-    steps = relation.table.back() if isinstance(relation.table, Updated) else ()
-    return next((each.before for each in steps if each.old == version), None)
-
-
-def _adopt(place: Place, relation: Relation, saved: SavedRelation) -> None:
-    """From now on a relation is in the files where the others have it, as it was then."""
-    then = _then(relation, saved.versions[-1])
+def _adopt(location: SavedLocation, relation: Relation, saved: SavedRelation) -> None:
+    """Use the files in which others have a relation, for the table that it was at that version."""
+    then = own_table_at(saved.versions[-1], relation)
     if then is None:
         return
     if isinstance(relation.table, Updated):
-        for each in relation.table.back():
-            if each is then:
+        for step in relation.table.back():
+            if step is then:
                 break
-            place.entries.pop(each, None)  # it may stand on files that are not named any more
-    place.entries[then] = saved
+            location.entries.pop(step, None)  # its files may be named by no manifest any more
+    location.entries[then] = saved
 
 
 def restored(
-    engine: Engine, saved: SavedRelation, place: Place, live: Relation | None = None
+    engine: Engine, saved: SavedRelation, location: SavedLocation, live: Relation | None = None
 ) -> Relation:
     """A saved relation. It goes on from what is there already, if that is one of its versions."""
     saver = cast(Persistent, engine)
-    at = saved.versions.index(live.version) if live and live.version in saved.versions else None
-    if live is not None and at is not None:
-        table = live.table
+    if live is not None and live.version in saved.versions:
+        table, version = live.table, live.version
+        changes = saved.changes[saved.versions.index(live.version) :]
     else:
-        at, table = 0, saver.restore(saved)
-        place.entries[table] = replace(saved, changes=())
-    for change in saved.changes[at:]:
-        rows = _change(saver, saved, change)
-        table = Updated(engine, saved.name, table, change.old, rows, change.version)
-    place.entries[table] = saved
-    added = live is not None and live.added
-    return Relation(saved.name, table, saved.versions[-1], added)
+        table, version, changes = saver.restore(saved), saved.version, saved.changes
+        location.entries[table] = replace(saved, changes=())
+    for change in changes:
+        rows, version = _change(saver, saved, change), change.version
+        table = Updated(engine, saved.name, table, rows, old=change.old, version=version)
+    location.entries[table] = saved
+    return Relation(saved.name, table, version, added=live is not None and live.added)
 
 
 def _change(saver: Persistent, saved: SavedRelation, change: SavedChange) -> Change:
@@ -152,14 +144,3 @@ def _change(saver: Persistent, saved: SavedRelation, change: SavedChange) -> Cha
         return () if rows is None else (saver.restore(saved.part(rows)),)
 
     return Change(tables(change.came), tables(change.went))
-
-
-def stale(
-    tree: Hypertree, message: MessageKey | Shelved, versions: Mapping[str, int]
-) -> dict[str, int]:
-    """The relations behind a message that have other versions by now, with those that it has."""
-    bags = tree.subtree(*message.edge)
-    absent = message.excluded | (tree.added - message.added)
-    behind = (name for name in versions if tree.home(name) in bags and name not in absent)
-    then = {name: message.versions.get(name, 0) for name in behind}
-    return {name: version for name, version in then.items() if version != versions[name]}

@@ -13,19 +13,39 @@ from calitree.storage.table_format import SavedRelation
 
 @dataclass(frozen=True)
 class RelationStatus:
-    """A relation of a saved tree: where its rows are, and why they cannot be read if they cannot."""
+    """A relation of a saved tree, and whether its rows can be read.
+
+    Attributes:
+        name: Its name in the join graph.
+        rows: How many rows it has.
+        where: Where they are, in words.
+        problem: Why they cannot be read; None if they can.
+        changes: How many rows were inserted and deleted since it was written as a whole.
+    """
 
     name: str
     rows: int
     where: str
     problem: str | None
     changes: int = 0
-    """How many rows have come and gone since it was written as one."""
 
 
 @dataclass(frozen=True)
 class Status:
-    """What is in the directory of a saved tree; `print` tells."""
+    """What is in the directory of a saved tree, as `calitree.saved.status` reports it.
+
+    Attributes:
+        path: The directory.
+        version: The number of this version.
+        versions: The numbers of all versions in the directory.
+        created: When this one was saved, in UTC.
+        calitree: The version of calitree that saved it.
+        engine: The name of the engine that saved it.
+        measures: The measures by name, as SQL.
+        relations: The relations.
+        messages: How many messages are saved.
+        nbytes: What they take in memory, in bytes.
+    """
 
     path: str
     version: int
@@ -46,34 +66,51 @@ class Status:
             f"{self.messages} messages, {self.nbytes:,} bytes in memory",
             *(f"measure  {name} = {text}" for name, text in self.measures.items()),
         ]
-        for each in self.relations:
-            problem = f"; missing: {each.problem}" if each.problem else ""
-            updates = f", {each.changes:,} rows of changes beside" if each.changes else ""
+        for relation in self.relations:
+            problem = f"; missing: {relation.problem}" if relation.problem else ""
+            changes = f", {relation.changes:,} rows of changes beside" if relation.changes else ""
             lines.append(
-                f"relation {each.name}, {each.rows:,} rows, {each.where}{updates}{problem}"
+                f"relation {relation.name}, {relation.rows:,} rows, {relation.where}{changes}{problem}"
             )
         return "\n".join(lines)
 
 
 def status(path: str | PathLike[str], version: int | None = None) -> Status:
-    """What a directory holds, and whether the relations are where they were."""
+    """Report what a directory holds, and whether the rows of the relations can be read.
+
+    Args:
+        path: The directory of a saved tree, or its URL.
+        version: The number of a saved version; the newest without it.
+
+    Returns:
+        The report; `print` shows it.
+
+    Raises:
+        SavedError: If there is no saved tree, or not this version of it.
+
+    Example:
+        >>> from calitree.saved import status
+        >>> wide.save("tree")
+        1
+        >>> status("tree").relations[1]
+        RelationStatus(name='stores', rows=2, where='copied', problem=None, changes=0)
+    """
     directory = Directory(path)
     manifest = read(directory, version)
-    measures = {
-        name: given if isinstance(given, str) else f"{given['semiring']['name']} of its own"
-        for name, given in manifest.tree["measures"].items()
-    }
     return Status(
-        str(directory),
-        manifest.number,
-        tuple(numbers(directory)),
-        manifest.created,
-        manifest.calitree,
-        manifest.tree["engine"],
-        measures,
-        tuple(map(_relation_status, manifest.relations)),
-        len(manifest.messages),
-        sum(each.table.nbytes for each in manifest.messages),
+        path=str(directory),
+        version=manifest.number,
+        versions=tuple(numbers(directory)),
+        created=manifest.created,
+        calitree=manifest.calitree,
+        engine=manifest.tree["engine"],
+        measures={
+            name: given if isinstance(given, str) else f"{given['semiring']['name']} of its own"
+            for name, given in manifest.tree["measures"].items()
+        },
+        relations=tuple(map(_relation_status, manifest.relations)),
+        messages=len(manifest.messages),
+        nbytes=sum(message.table.nbytes for message in manifest.messages),
     )
 
 
@@ -89,8 +126,8 @@ def _relation_status(relation: SavedRelation) -> RelationStatus:
     else:
         where, problem = "not saved", source.reason
     if problem is None:
-        parts = [relation.part(rows) for each in relation.changes for rows in each.parts]
-        files = [file for each in (relation, *parts) for file in each.source.files]
-        problem = next((each.problem for each in files if each.problem), None)
-    changes = sum(each.touched for each in relation.changes)
+        parts = [relation.part(rows) for change in relation.changes for rows in change.parts]
+        files = [file for part in (relation, *parts) for file in part.source.files]
+        problem = next((file.problem for file in files if file.problem), None)
+    changes = sum(change.touched for change in relation.changes)
     return RelationStatus(relation.name, relation.current_rows, where, problem, changes)

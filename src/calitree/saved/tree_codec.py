@@ -1,4 +1,4 @@
-"""The part of a manifest that is the tree: joins, attributes, bags, measures, the pivot."""
+"""The part of a manifest that is the tree: joins, attributes, bags, measures, the pivot, streams."""
 
 from __future__ import annotations
 
@@ -12,22 +12,24 @@ from calitree.calibration.store import Store
 from calitree.engines.api.protocol import Engine
 from calitree.engines.api.semiring import Semiring
 from calitree.errors import SavedError
-from calitree.jointree.hypertree import Bag, Hypertree
+from calitree.jointree.bag import Bag
+from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.schema import Attribute, Join, Relation, Schema
 from calitree.query.binder import MeasureLike, Question
 from calitree.query.custom import CustomMeasure
-from calitree.saved.codec import Json
+from calitree.saved.manifest import Json
 from calitree.types import Kind
 
 
-def encoded_tree(snapshot: Snapshot, streams: Mapping[str, int]) -> Json:
-    """All of a tree but its relations and messages."""
+def encoded_tree(snapshot: Snapshot) -> Json:
+    """All of a tree but its relations, messages and streams."""
     schema, state = snapshot.schema, snapshot.state
     return {
         "engine": state.engine.name,
         "joins": [[join.left, join.right, join.pairs] for join in schema.joins],
         "attributes": [
-            [each.name, each.columns, each.kind.value] for each in schema.attributes.values()
+            [attribute.name, attribute.columns, attribute.kind.value]
+            for attribute in schema.attributes.values()
         ],
         "bags": [
             [bag.name, sorted(bag.attributes), bag.relations, sorted(bag.extra)]
@@ -39,13 +41,12 @@ def encoded_tree(snapshot: Snapshot, streams: Mapping[str, int]) -> Json:
         "group_by": list(state.pivot.group_by),
         "where": state.pivot.where,
         "further": [
-            [list(each.group_by), each.where]
-            for each in state.cube_pivots
-            if each.measures is None  # a cube's have the tree's own
+            [list(pivot.group_by), pivot.where]
+            for pivot in state.cube_pivots
+            if pivot.measures is None  # a cube's have the tree's own
         ],
         "centers": [[*key, value] for key, value in dict(state.centers).items()],
         "bound": state.bound,
-        "streams": dict(streams),
         "memory_limit": state.store.memory_limit,
         "maintenance": state.maintenance,
     }
@@ -62,6 +63,18 @@ def _encoded_measure(name: str, given: MeasureLike) -> Any:
     )
 
 
+def merge_streams(state: TreeState, tree: Json) -> None:
+    """Remember also the batches that are in another tree."""
+    for stream, batch in tree.get("streams", {}).items():
+        state.streams[stream] = max(batch, state.streams.get(stream, batch))
+    for relation, directories in tree.get("read_files", {}).items():
+        known = dict(state.read_files.get(relation, {}))
+        for directory, files in directories.items():
+            stamps = {name: (mtime, size) for name, (mtime, size) in files.items()}
+            known[directory] = known.get(directory, {}) | stamps
+        state.read_files[relation] = known
+
+
 def decoded_tree(
     tree: Json, engine: Engine, relations: Mapping[str, Relation], store: Store
 ) -> Snapshot:
@@ -73,18 +86,20 @@ def decoded_tree(
     }
     joins = tuple(Join(a, b, tuple(map(tuple, pairs))) for a, b, pairs in tree["joins"])
     schema = Schema({**relations, **added}, joins, attributes)
+    measures = {name: _measure(given) for name, given in tree["measures"].items()}
+    pivots = cube_pivots(tree)
     state = TreeState(
         engine,
         _hypertree(schema, tree),
-        {name: _measure(given) for name, given in tree["measures"].items()},
+        measures,
         Question(tuple(tree["group_by"]), tree["where"]),
         store,
         maintenance=tree.get("maintenance", "lazy"),
         centers={(relation, sql): value for relation, sql, value in tree["centers"]},
         bound=tree.get("bound"),
-        streams=dict(tree.get("streams", {})),
-        cube_pivots=cube_pivots(tree),
+        cube_pivots=pivots,
     )
+    merge_streams(state, tree)
     return Snapshot(state, 0, schema)
 
 
@@ -98,16 +113,15 @@ def _hypertree(schema: Schema, tree: Mapping[str, Any]) -> Hypertree:
         Bag(name, frozenset(attributes), tuple(relations), frozenset(*extra))
         for name, attributes, relations, *extra in tree["bags"]
     )
-    columns = {name: frozenset(each) for name, each in schema.columns_of.items()}
     edges, added = tuple(map(tuple, tree["edges"])), frozenset(tree.get("added", ()))
-    return Hypertree(bags, edges, columns, schema.rows, added)
+    return Hypertree(bags, edges, schema.attributes_of, schema.rows, added)
 
 
 def _measure(given: Any) -> MeasureLike:
     if isinstance(given, str):
         return given
     parts: dict[str, Any] = {
-        name: tuple(each) if isinstance(each, list) else each
-        for name, each in given["semiring"].items()
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in given["semiring"].items()
     }
     return CustomMeasure(Semiring(**parts), given["lifts"], given["final"])

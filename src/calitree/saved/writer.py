@@ -6,174 +6,199 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from os import PathLike
-from typing import NamedTuple
+from typing import NamedTuple, cast
 from uuid import uuid4
 
 from calitree.calibration.branch import Branch
-from calitree.calibration.message import Message, MessageKey, Shelved
+from calitree.calibration.message import Message, Shelved
+from calitree.calibration.planning.staleness import stale_relations
 from calitree.calibration.snapshot import Snapshot
 from calitree.engines.api.protocol import Persistent
 from calitree.errors import SavedError
-from calitree.saved.codec import Manifest, name_below
-from calitree.saved.directory import Directory
-from calitree.saved.manifest import (
-    MESSAGES,
-    RELATIONS,
-    Saves,
-    Version,
-    commit,
-    file_of,
-    newest,
-    numbers,
-    read,
-)
-from calitree.saved.rebase import stale, take_over
-from calitree.saved.relation_writer import Files, SavingRelations
+from calitree.saved.directory import MESSAGES, RELATIONS, DataFiles, Directory, name_below
+from calitree.saved.location import Saves, Version
+from calitree.saved.manifest import Json, Manifest, commit, file_of, newest, numbers, read
+from calitree.saved.rebase import take_over
+from calitree.saved.relation_writer import RelationWriter
 from calitree.saved.tree_codec import encoded_tree
 from calitree.storage.filesystem import shown
 from calitree.storage.table_format import SavedMessage
 from calitree.version import __version__
 
 COPY_BELOW = 64 << 20
-"""Bytes of a relation that is copied to the directory."""
+"""Bytes of a relation up to which it is copied to the directory."""
 
-IDS = 64
-"""So many versions back it is known on which ones a version stands."""
+MAX_IDS = 64
+"""The versions that a manifest names of those it goes on from."""
 
 
 def save(
     branch: Branch, saves: Saves, path: str | PathLike[str] | None, copy_below: int = COPY_BELOW
 ) -> int:
     """Save a tree; the number of its version in the directory. It can be asked and updated meanwhile."""
-    if path is None:
-        if saves.last is None:
-            raise SavedError("This tree was neither saved nor opened: say where, save(path).")
-        path = saves.last.directory
+    engine = branch.state.engine
+    if not isinstance(engine, Persistent):
+        raise SavedError(
+            f"Trees of the {engine.name} engine cannot be saved; calibrate with another."
+        )
     with saves.lock:
+        if path is None:
+            if saves.last is None:
+                raise SavedError("This tree was neither saved nor opened: say where, save(path).")
+            path = saves.last.directory
         saving = Saving(branch, saves, Directory(path), copy_below)
         with saving.all_or_nothing():
             return saving.commit()
 
 
-class Saved(NamedTuple):
+class SaveCandidate(NamedTuple):
+    """A message that may be saved: one at hand, or one of a saved tree that was not needed yet."""
+
+    message: Message | Shelved
+    pinned: bool
+    stale: Mapping[str, int]
+    """The relations that have changed since, with the versions that the message has."""
+
+    def is_useful(self, versions: Mapping[str, Sequence[int]]) -> bool:
+        """Whether it is up to date, or pinned and can be brought up to date from saved versions."""
+        return not self.stale or (
+            self.pinned and all(v in versions[name] for name, v in self.stale.items())
+        )
+
+
+class Content(NamedTuple):
     """What of a tree is saved, all of the same time."""
 
     snapshot: Snapshot
-    streams: dict[str, int]
-    messages: list[tuple[Message, bool]]
-    shelved: list[Shelved]
+    streams: Json
+    messages: list[tuple[Message | Shelved, bool]]
+    """Each with whether it is pinned."""
 
     @classmethod
-    def now(cls, branch: Branch) -> Saved:
+    def of(cls, branch: Branch) -> Content:
+        """What a branch has now."""
         with branch.lock:
             state, store = branch.state, branch.state.store
-            return cls(branch.head, dict(state.streams), store.messages, store.shelved)
+            messages: list[tuple[Message | Shelved, bool]] = [
+                (message, not may_go) for message, may_go in store.messages
+            ]
+            messages += [(shelved, shelved.pinned) for shelved in store.shelved]
+            streams = {"streams": dict(state.streams), "read_files": dict(state.read_files)}
+            return cls(branch.head, streams, messages)
+
+    def candidates(self) -> list[SaveCandidate]:
+        """The messages, compared with the versions of the relations."""
+        tree, versions = self.snapshot.state.tree, self.snapshot.versions
+        return [
+            SaveCandidate(
+                m,
+                pinned,
+                stale_relations(tree, m.key if isinstance(m, Message) else m, versions),
+            )
+            for m, pinned in self.messages
+        ]
 
 
 class Saving:
     """One tree on its way into a directory."""
 
     def __init__(self, branch: Branch, saves: Saves, directory: Directory, copy_below: int) -> None:
-        engine = branch.state.engine
-        if not isinstance(engine, Persistent):
-            raise SavedError(
-                f"Trees of the {engine.name} engine cannot be saved; calibrate with another."
-            )
         self.branch, self.saves, self.directory = branch, saves, directory
-        self.engine, self.saver, self.copy_below = branch.state.engine, engine, copy_below
-        self.place = saves.place(directory.path)
-        self.files = Files(directory)
-        self.began = newest(directory)
+        self.engine, self.copy_below = branch.state.engine, copy_below
+        self.location = saves.location(directory.path)
+        self.newest_before = newest(directory)
+        directory.make(MESSAGES, RELATIONS)
+        self.files = DataFiles(directory)
 
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
-        """Take back what was written, if that fails. Who is killed leaves it to `vacuum`."""
+        """Delete what was written, if saving fails. A process that is killed leaves it to `vacuum`."""
         try:
             yield
         except BaseException as error:
             with suppress(Exception):
-                self._take_back()
+                self._delete_written()
             if isinstance(error, OSError):  # a full disk, say
                 raise self.directory.refused(error) from error
             raise
 
-    def _take_back(self) -> None:
-        """It may have been interrupted when all was done: what a manifest names stays."""
-        later = [each for each in numbers(self.directory) if each > self.began]
-        named = [read(self.directory, each).files for each in later]
+    def _delete_written(self) -> None:
+        """It may have been interrupted after the commit: files that a manifest names stay."""
+        new = [number for number in numbers(self.directory) if number > self.newest_before]
+        named = [read(self.directory, number).files for number in new]
         for name in set(self.files.written).difference(*named):
             self.directory.remove(name)
 
     def commit(self) -> int:
         """Write what is new, on top of what others have saved meanwhile, and name it all."""
-        self.directory.make(MESSAGES, RELATIONS)
         while True:
             number = take_over(self.branch, self.saves, self.directory) + 1
-            self.files.look()
-            manifest = self._manifest(Saved.now(self.branch))
+            self.files.list()
+            manifest = self._manifest(Content.of(self.branch))
             self.directory.sync(*self.files.written)
-            if commit(self.directory, manifest, number) and self._stands(manifest, number):
+            if commit(self.directory, manifest, number) and self._is_continued(manifest, number):
                 self.files.written.clear()
-                self.place.manifest = replace(manifest, number=number)
+                self.location.manifest = replace(manifest, number=number)
                 self.saves.last = Version(self.directory.path, number)
-                if manifest.files <= self.files.look():
+                if manifest.files <= self.files.list():
                     return number
                 # Some of it was vacuumed away before it was named.
 
-    def _stands(self, manifest: Manifest, number: int) -> bool:
-        """Whether all that was committed later stands on this. Not if others had taken the number
-        before, and gone on, and their version of this number was vacuumed away meanwhile.
+    def _is_continued(self, manifest: Manifest, number: int) -> bool:
+        """Whether all that was committed after this goes on from it.
+
+        Not if others had taken the number before, and gone on, and their version of this number was
+        vacuumed away meanwhile.
         """
         if newest(self.directory) == number or manifest.ids[-1] in read(self.directory).ids:
             return True
         self.directory.remove(file_of(number))
         return False
 
-    def _manifest(self, saved: Saved) -> Manifest:
-        known, snapshot = self.place.manifest, saved.snapshot
-        lineage, ids = (known.lineage, known.ids) if known is not None else (uuid4().hex, ())
-        origin = {"lineage": lineage, "ids": [*ids[1 - IDS :], uuid4().hex]}
-        tree = encoded_tree(snapshot, saved.streams) | origin
-        saving = SavingRelations(
-            self.engine, self.files, self.place, self.copy_below, _needed(saved)
+    def _manifest(self, content: Content) -> Manifest:
+        candidates, relations = content.candidates(), content.snapshot.schema.relations
+        pinned = [candidate for candidate in candidates if candidate.pinned]
+        known = self.location.manifest
+        lineage, ids = (uuid4().hex, ()) if known is None else (known.lineage, known.ids)
+        tree = encoded_tree(content.snapshot) | content.streams
+        tree |= {"lineage": lineage, "ids": [*ids[1 - MAX_IDS :], uuid4().hex]}
+        writer = RelationWriter(
+            self.engine,
+            self.files,
+            self.location,
+            copy_below=self.copy_below,
+            needed={
+                name: {one.stale[name] for one in pinned if name in one.stale} for name in relations
+            },
         )
-        relations = tuple(map(saving.saved, snapshot.schema.relations.values()))
-        versions = {each.name: each.versions for each in relations}
-        return Manifest(relations, tuple(self._messages(saved, versions)), tree, __version__)
+        saved = tuple(writer.write(relation) for relation in relations.values())
+        versions = {relation.name: relation.versions for relation in saved}
+        messages = [self._message(one) for one in candidates if one.is_useful(versions)]
+        return Manifest(saved, tuple(filter(None, messages)), tree, __version__)
 
-    def _messages(self, saved: Saved, known: Mapping[str, Sequence[int]]) -> Iterator[Shelved]:
-        """Those that are up to date, and the pinned ones that can be brought up to date."""
-        tree, versions = saved.snapshot.state.tree, saved.snapshot.versions
+    def _message(self, candidate: SaveCandidate) -> Shelved | None:
+        """A message in a file of the directory; None if its file was vacuumed away."""
+        message, pinned = candidate.message, candidate.pinned
+        shelved = message if isinstance(message, Shelved) else message.shelved
+        if shelved is None:
+            assert isinstance(message, Message)
+            return replace(self._written(message, pinned), pinned=pinned)
+        here = self._copied(shelved)
+        return here and replace(here, pinned=pinned)
 
-        def serves(key: MessageKey | Shelved, pinned: bool) -> bool:
-            behind = stale(tree, key, versions)
-            return not behind or (pinned and all(v in known[name] for name, v in behind.items()))
+    def _written(self, message: Message, pinned: bool) -> Shelved:
+        known = self.location.entries.get(message)
+        if isinstance(known, Shelved) and self._has(known.table):
+            return known
+        key = message.key
+        path = self.files.new(MESSAGES, key.digest)
+        table = cast(Persistent, self.engine).write(message.table, path)
+        entry = Shelved(key.digest, key.text, message.column_texts, pinned, table)
+        self.location.entries[message] = entry
+        return entry
 
-        for message, may_go in saved.messages:
-            if serves(message.key, not may_go):
-                found = self._message(message, not may_go)
-                if found is not None:
-                    yield found
-        for shelved in saved.shelved:
-            if serves(shelved, shelved.pinned):
-                found = self._again(shelved)
-                if found is not None:
-                    yield found
-
-    def _message(self, message: Message, pinned: bool) -> Shelved | None:
-        if message.shelved is not None:
-            again = self._again(message.shelved)
-            return again and replace(again, pinned=pinned)
-        known = self.place.entries.get(message)
-        if not (isinstance(known, Shelved) and self._has(known.table)):
-            key = message.key
-            table = self.saver.write(message.table, self.files.new(MESSAGES, key.digest))
-            known = Shelved(key.digest, key.text, message.column_texts, pinned, table)
-            self.place.entries[message] = known
-        return replace(known, pinned=pinned)
-
-    def _again(self, shelved: Shelved) -> Shelved | None:
-        """One that was restored; copied if it is in another directory."""
+    def _copied(self, shelved: Shelved) -> Shelved | None:
+        """A message that is in a file; copied if that is in another directory."""
         if self._has(shelved.table):
             return shelved
         if self.files.owns(shelved.table.path):
@@ -190,15 +215,3 @@ class Saving:
 
     def _has(self, table: SavedMessage) -> bool:
         return not table.columns or self.files.has(table.path)
-
-
-def _needed(saved: Saved) -> dict[str, set[int]]:
-    """For each relation, the versions that pinned messages still have."""
-    snapshot = saved.snapshot
-    found: dict[str, set[int]] = {name: set() for name in snapshot.schema.relations}
-    pinned: list[MessageKey | Shelved] = [m.key for m, may_go in saved.messages if not may_go]
-    pinned += [each for each in saved.shelved if each.pinned]
-    for each in pinned:
-        for name, version in stale(snapshot.state.tree, each, snapshot.versions).items():
-            found[name].add(version)
-    return found

@@ -1,1 +1,1 @@
-"""SQL's scalar expressions: parsed, typed and brought to one form, evaluated."""
+"""SQL's scalar expressions: parsed, typed, in canonical form, evaluated."""

@@ -1,7 +1,7 @@
 """Building blocks for expression trees: small, typed sqlglot nodes.
 
-A normalised node knows its kind (`meta["kind"]`), and a column knows which relations it can be read
-from (`meta["owners"]`). These functions keep that true.
+A node in canonical form has its kind in `meta["kind"]`, and a column the relations that it can be
+read from in `meta["owners"]`. These functions keep that true.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from sqlglot import exp
 
 from calitree.errors import ExpressionError
-from calitree.types import Kind
+from calitree.types import Kind, common_kind
 
 TYPES = {
     Kind.INTEGER: "BIGINT",
@@ -22,24 +22,58 @@ TYPES = {
     Kind.TIMESTAMP: "TIMESTAMPNTZ",
     Kind.TIMESTAMP_TZ: "TIMESTAMPTZ",
 }
+"""The type that CAST to a kind is written with."""
+
+NAMES: dict[type[exp.Expr], str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+    exp.Neg: "-",
+    exp.DPipe: "||",
+    exp.Pow: "POWER",
+}
+
+_MAY_BE_NARROW = (exp.Column, exp.Case, exp.Coalesce, exp.Greatest, exp.Least, exp.Nullif)
+
+
+def name_of(node: exp.Expr) -> str:
+    """The name of a function, or the sign of an operator, in messages."""
+    return NAMES.get(type(node), type(node).__name__.upper())
 
 
 def marked(node: exp.Expr, kind: Kind) -> exp.Expr:
-    """`node`, remembered to be of this kind."""
+    """`node`, with its kind recorded."""
     node.meta["kind"] = kind
     return node
 
 
 def kind_of(node: exp.Expr) -> Kind:
-    """The kind found by typing (columns and casts carry it; the rest was recorded on the way)."""
+    """The recorded kind of a node; OTHER if there is none."""
     kind = node.meta.get("kind")
     return kind if isinstance(kind, Kind) else Kind.OTHER
 
 
+def literal_kind(node: exp.Expr) -> Kind:
+    """The kind of a constant by its text: 1.5 is a decimal, 15e-1 a float."""
+    if not isinstance(node, exp.Literal):
+        return Kind.BOOLEAN if isinstance(node, exp.Boolean) else Kind.NULL
+    if node.is_string:
+        return Kind.STRING
+    if "e" in node.name.lower():
+        return Kind.FLOAT
+    return Kind.DECIMAL if "." in node.name else Kind.INTEGER
+
+
+def integer_of(node: exp.Expr, key: str) -> int | None:
+    """An argument of a node that is an integer literal, if it has it."""
+    literal = node.args.get(key)
+    return None if literal is None else int(literal.name)
+
+
 def column(attribute: str, owning: Iterable[str] = (), written: str = "") -> exp.Column:
-    """The node by which an attribute is named inside an expression; `written` is what the user
-    called it.
-    """
+    """The node for an attribute inside an expression; `written` is its name in the user's text."""
     node = exp.Column(this=exp.to_identifier(attribute, quoted=True))
     node.meta["owners"] = tuple(owning)
     node.meta["written"] = written or attribute
@@ -50,53 +84,53 @@ def owners(node: exp.Expr) -> frozenset[str] | None:
     """The relations from which the whole of `node` can be computed; None for a constant."""
     common: frozenset[str] | None = None
     for column in node.find_all(exp.Column):
-        here = frozenset(column.meta["owners"])
-        common = here if common is None else common & here
+        readable = frozenset(column.meta["owners"])
+        common = readable if common is None else common & readable
     return common
 
 
 def display(node: exp.Expr) -> str:
     """The text a person reads in a plan: columns as they were written, without quotes."""
     shown = node.copy()
-    for each in list(shown.find_all(exp.Column)):
-        each.set("this", exp.to_identifier(each.meta.get("written", each.name), quoted=False))
+    for column in list(shown.find_all(exp.Column)):
+        column.set("this", exp.to_identifier(column.meta.get("written", column.name), quoted=False))
     return shown.sql()
 
 
 def cast(node: exp.Expr, kind: Kind) -> exp.Expr:
     """`node` as a value of `kind`."""
-    result = exp.Cast(this=node, to=exp.DataType.build(TYPES[kind]))
-    result.meta["kind"] = kind
-    return result
+    return marked(exp.Cast(this=node, to=exp.DataType.build(TYPES[kind])), kind)
+
+
+def double(node: exp.Expr, kind: Kind) -> exp.Expr:
+    """A number of this kind as a double."""
+    return node if kind is Kind.FLOAT else cast(node, Kind.FLOAT)
+
+
+def wide(node: exp.Expr, kind: Kind) -> exp.Expr:
+    """An operand of 64-bit arithmetic; only a column, or a choice among some, can be narrower."""
+    if kind is Kind.INTEGER and isinstance(node, _MAY_BE_NARROW):
+        return cast(node, kind)
+    return node
 
 
 def wider(left: Kind, right: Kind) -> Kind:
-    """The kind that two branches of a CASE (or two operands) share."""
-    if left is Kind.NULL:
-        return right
-    if right is Kind.NULL or left is right:
-        return left
-    if left.is_number and right.is_number:
-        if Kind.FLOAT in (left, right):
-            return Kind.FLOAT
-        return Kind.DECIMAL
-    if left.is_temporal and right.is_temporal:
-        return Kind.TIMESTAMP_TZ if Kind.TIMESTAMP_TZ in (left, right) else Kind.TIMESTAMP
-    raise ExpressionError(f"cannot mix {left.phrase} and {right.phrase}")
+    """The kind that two operands, or two branches of a CASE, share."""
+    kind = common_kind(left, right)
+    if kind is None:
+        raise ExpressionError(f"cannot mix {left.phrase} and {right.phrase}")
+    return kind
 
 
 def nullif_zero(node: exp.Expr) -> exp.Expr:
-    result = exp.Nullif(this=node, expression=exp.Literal.number(0))
-    result.meta["kind"] = kind_of(node)
-    return result
+    """NULLIF(node, 0)."""
+    return marked(exp.Nullif(this=node, expression=exp.Literal.number(0)), kind_of(node))
 
 
 def paren(node: exp.Expr) -> exp.Expr:
-    """Keep the tree's shape in the canonical text, whatever the operators' precedence."""
+    """An operator in parentheses, so that the canonical text has the shape of the tree."""
     if isinstance(node, exp.Binary | exp.Not | exp.Neg | exp.In | exp.Is | exp.Like):
-        result = exp.Paren(this=node)
-        result.meta["kind"] = kind_of(node)
-        return result
+        return marked(exp.Paren(this=node), kind_of(node))
     return node
 
 
@@ -109,20 +143,22 @@ def binary(operator: type[exp.Binary], left: exp.Expr, right: exp.Expr) -> exp.E
 def number(value: int | float) -> exp.Expr:
     """A literal; a float is written so that it reads back as the same double."""
     if isinstance(value, int):
-        sign = exp.Literal.number(abs(value))
-        return marked(exp.Neg(this=sign) if value < 0 else sign, Kind.INTEGER)
+        size = exp.Literal.number(abs(value))
+        return marked(exp.Neg(this=size) if value < 0 else size, Kind.INTEGER)
     return cast(marked(exp.Literal.string(repr(value)), Kind.STRING), Kind.FLOAT)
 
 
 def not_null(node: exp.Expr) -> exp.Expr:
+    """NOT (node IS NULL)."""
     test = exp.Is(this=paren(node.copy()), expression=exp.Null())
     return marked(exp.Not(this=exp.Paren(this=test)), Kind.BOOLEAN)
 
 
 def all_of(conditions: Sequence[exp.Expr]) -> exp.Expr:
+    """The conjunction of conditions."""
     result = conditions[0].copy()
-    for each in conditions[1:]:
-        result = exp.And(this=paren(result), expression=paren(each.copy()))
+    for condition in conditions[1:]:
+        result = exp.And(this=paren(result), expression=paren(condition.copy()))
     return marked(result, Kind.BOOLEAN)
 
 

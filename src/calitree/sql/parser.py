@@ -3,7 +3,7 @@
 Text is parsed by sqlglot, then resolved, typed and normalised by `calitree.sql.analyzer`.
 
 An `Expression` is a value: two of them are equal when their canonical SQL is. That text is what
-message keys are made of, so `items.family='DAIRY'` and `family = 'DAIRY'` find the same message.
+message keys consist of, so `items.family='DAIRY'` and `family = 'DAIRY'` use the same message.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Expression:
 
 
 def parse_node(text: str) -> exp.Expr:
-    """Parse SQL text, with our error for what sqlglot refuses."""
+    """Parse SQL text; what sqlglot refuses is an `ExpressionError`."""
     if not isinstance(text, str):
         raise ExpressionError(f"Expected SQL text, got {type(text).__name__}: {text!r}.")
     try:
@@ -50,13 +50,13 @@ def parse_node(text: str) -> exp.Expr:
 
 
 def _reason(text: str, error: SqlglotError) -> str:
-    """What sqlglot complains of, without the names of its classes."""
+    """The reason that sqlglot gives, without the names of its classes."""
     if not text.strip():
         return "it is empty"
-    found = getattr(error, "errors", None)
-    if not found:
+    errors = getattr(error, "errors", None)
+    if not errors:
         return "a quote or a comment is not closed"
-    reason, at = found[0]["description"], found[0]["highlight"]
+    reason, at = errors[0]["description"], errors[0]["highlight"]
     if reason.startswith("Required keyword"):
         return f"something is missing at {at!r}"
     if reason.startswith("Invalid expression"):
@@ -89,13 +89,13 @@ def parse_predicate(text: str, resolve: Resolver) -> tuple[Expression, ...]:
 
 
 def typed(node: exp.Expr, resolve: Resolver) -> Expression:
-    """Resolve the columns of a parsed node and normalise it."""
+    """The expression of a parsed node: its columns resolved, its types checked."""
     shown = node.sql()
     return expression_of(normalise(node, resolve), shown)
 
 
 def expression_of(node: exp.Expr, text: str | None = None) -> Expression:
-    """Wrap a node that is normalised already (its columns carry attribute names and owners)."""
+    """The expression of a node in canonical form: its columns have attribute names and owners."""
     sql = node.sql(normalize_functions="upper")
     shown = text if text is not None else display(node)
     attributes = frozenset(column.name for column in node.find_all(exp.Column))

@@ -1,4 +1,4 @@
-"""CAST on one Python value: what `calitree.engines.reference.rowwise` uses, and as slow and plain as that.
+"""CAST of one Python value, for the reference engine and for constants.
 
 A value that does not convert raises ValueError or OverflowError.
 """
@@ -8,51 +8,52 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
+from calitree.sql.rules.conversions import TEXTS, TRUE, WHITESPACE
 from calitree.types import Kind
 
 EXACT = Context(prec=1000)
-"""Decimal arithmetic that never rounds what an expression can reach."""
+"""Decimal arithmetic with so many digits that no expression is rounded."""
 
 
 def double(value: Any) -> float:
+    """The nearest double; a number that is too large is infinite."""
     try:
         return float(value)
     except OverflowError:
         return math.copysign(math.inf, value)
 
 
-def moment(value: date) -> datetime:
+def timestamp(value: date) -> datetime:
+    """A date as the timestamp at its midnight; a timestamp as it is."""
     return value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
 
 
 def zoned(value: date) -> datetime:
-    value = moment(value)
+    """A date or timestamp as a timestamp in UTC."""
+    value = timestamp(value)
     return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
 
 
 def naive(value: date) -> datetime:
+    """A date or timestamp as a timestamp without time zone, in UTC."""
     return zoned(value).replace(tzinfo=None)
 
 
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.I | re.A)
-_TIME = re.compile(
-    r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6})\d*)?)?"
-    r"(?:Z|([+-])(\d\d):?(\d\d)?)?)?",
-    re.A,
-)
-_WHITE = " \t\n\v\f\r"
+def _match(value: str, kind: Kind) -> re.Match[str]:
+    match = re.fullmatch(TEXTS[kind], value.strip(WHITESPACE))
+    if match is None:
+        raise ValueError(value)
+    return match
 
 
 def to_integer(value: Any) -> int:
+    """A number or text as an integer: doubles to the even neighbour, others away from zero."""
     if isinstance(value, str):
-        text = value.strip(_WHITE)
-        if not _NUMBER.fullmatch(text):
-            raise ValueError(text)
-        value = Decimal(text)
+        value = Decimal(_match(value, Kind.INTEGER)[0])
     if isinstance(value, float):
         value = round(value)
     elif isinstance(value, Decimal):
@@ -65,15 +66,12 @@ def to_integer(value: Any) -> int:
 
 
 def to_float(value: Any) -> float:
-    if isinstance(value, str):
-        value = value.strip(_WHITE)
-        special = re.fullmatch(r"[+-]?(nan|inf|infinity)", value, re.I)
-        if not (special or _NUMBER.fullmatch(value)):
-            raise ValueError(value)
-    return double(value)
+    """A number or text as a double."""
+    return double(_match(value, Kind.FLOAT)[0] if isinstance(value, str) else value)
 
 
 def to_text(value: Any) -> str:
+    """Any value as text: the shortest digits of a double, all digits of a decimal."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Decimal):
@@ -85,27 +83,28 @@ def to_text(value: Any) -> str:
 
 
 def to_boolean(value: Any) -> bool:
+    """A number or text as a Boolean."""
     if not isinstance(value, str):
         return bool(value != 0)
-    word = value.strip(_WHITE).lower()
-    if word not in ("true", "t", "1", "yes", "y", "false", "f", "0", "no", "n"):
-        raise ValueError(value)
-    return word in ("true", "t", "1", "yes", "y")
+    return _match(value, Kind.BOOLEAN)[0].lower() in TRUE
 
 
 def to_timestamp(value: Any, zone: bool = False) -> datetime:
+    """A date, a timestamp or text as a timestamp with or without time zone.
+
+    An offset in the text means something only if the result has a time zone.
+    """
     if isinstance(value, date):
         return zoned(value) if zone else naive(value)
-    found = _TIME.fullmatch(value.strip(_WHITE))
-    if not found:
-        raise ValueError(value)
-    year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
-    micro = int((found[7] or "").ljust(6, "0"))
-    at = datetime(year, month, day, hour, minute, second, micro)
+    match = _match(value, Kind.TIMESTAMP)
+    day = date(*(int(match[unit]) for unit in ("year", "month", "day")))
+    hour, minute, second = (int(match[unit] or 0) for unit in ("hour", "minute", "second"))
+    micro = int((match["micro"] or "").ljust(6, "0"))
+    local = datetime.combine(day, time(hour, minute, second, micro))
     if not zone:
-        return at
-    offset = timedelta(hours=int(found[9] or 0), minutes=int(found[10] or 0))
-    return zoned(at + offset if found[8] == "-" else at - offset)
+        return local
+    offset = timedelta(hours=int(match["hours"] or 0), minutes=int(match["minutes"] or 0))
+    return zoned(local + offset if match["sign"] == "-" else local - offset)
 
 
 CONVERSIONS: dict[Kind, Callable[[Any], Any]] = {
@@ -117,3 +116,4 @@ CONVERSIONS: dict[Kind, Callable[[Any], Any]] = {
     Kind.TIMESTAMP: to_timestamp,
     Kind.TIMESTAMP_TZ: lambda value: to_timestamp(value, zone=True),
 }
+"""By the kind to cast to."""

@@ -18,8 +18,8 @@ import pyarrow as pa
 from calitree.errors import SchemaError
 from calitree.storage.filesystem import (
     filesystem_of,
-    for_each,
     is_url,
+    map_paths,
     opened,
     path_of,
     reason,
@@ -46,10 +46,9 @@ def read_files(name: str, files: list[str]) -> pa.Table:
     """All rows of all files."""
     if is_parquet(files):
         schema_of_files(name, files)  # what does not fit together is found before anything is read
-    told = partitions(files)
     tables = [
         _with_columns(table, partition)
-        for table, partition in zip(_each(name, files, _read), told, strict=True)
+        for table, partition in zip(_of_files(name, files, _read), partitions(files), strict=True)
     ]
     schema = _common(name, files, [table.schema for table in tables])
     return pa.concat_tables([table.select(schema.names).cast(schema) for table in tables])
@@ -57,18 +56,18 @@ def read_files(name: str, files: list[str]) -> pa.Table:
 
 def schema_of_files(name: str, files: list[str]) -> pa.Schema:
     """The columns that all files have: from the footers of Parquet, from the head of CSV."""
-    return _told(name, files, _each(name, files, _schema))
+    return _with_partitions(name, files, _of_files(name, files, _schema))
 
 
 def footers_of(name: str, files: list[str]) -> tuple[list[FileMetaData], pa.Schema]:
     """The footers of Parquet files, and the columns that all of them have."""
-    footers = _each(name, files, _footer)
-    schemas = [each.schema.to_arrow_schema().remove_metadata() for each in footers]
-    return footers, _told(name, files, schemas)
+    footers = _of_files(name, files, _footer)
+    schemas = [footer.schema.to_arrow_schema().remove_metadata() for footer in footers]
+    return footers, _with_partitions(name, files, schemas)
 
 
-def _each(name: str, files: list[str], read: Callable[[str], T]) -> list[T]:
-    """What every file holds."""
+def _of_files(name: str, files: list[str], read: Callable[[str], T]) -> list[T]:
+    """What is read from every file."""
 
     def safely(file: str) -> T:
         if not ending(file):
@@ -81,13 +80,12 @@ def _each(name: str, files: list[str], read: Callable[[str], T]) -> list[T]:
         except (pa.ArrowException, OSError) as error:
             raise SchemaError(f"{name}: cannot read {shown(file)}: {reason(error)}.") from error
 
-    return for_each(files, safely)
+    return map_paths(safely, files)
 
 
-def _told(name: str, files: list[str], schemas: list[pa.Schema]) -> pa.Schema:
-    """The columns that all files have, those included that their paths tell."""
-    told = zip(schemas, partitions(files), strict=True)
-    return _common(name, files, [_with_fields(*each) for each in told])
+def _with_partitions(name: str, files: list[str], schemas: list[pa.Schema]) -> pa.Schema:
+    """The columns that all files have, those of partitioning included."""
+    return _common(name, files, list(map(_with_fields, schemas, partitions(files))))
 
 
 def _common(name: str, files: list[str], schemas: list[pa.Schema]) -> pa.Schema:
@@ -130,20 +128,21 @@ def _joint(a: pa.DataType, b: pa.DataType, guessed: bool) -> pa.DataType | None:
 
 
 def partitions(files: list[str]) -> list[Partition]:
-    """The columns that directories like year=2024 stand for; numbers where all of them are."""
-    found = [
+    """The values of Hive partitioning, as in the directory year=2024; numbers where all of a column are."""
+    labelled = [
         dict(part.split("=", 1) for part in PurePath(path_of(file)).parent.parts if "=" in part)
         for file in files
     ]
     texts: dict[str, set[str]] = {}
-    for each in found:
-        for label, text in each.items():
+    for partition in labelled:
+        for label, text in partition.items():
             texts.setdefault(label, set()).add(text)
     whole = {
         label for label, values in texts.items() if all(v == _NULL or _is_whole(v) for v in values)
     }
     return [
-        {label: _scalar(text, label in whole) for label, text in each.items()} for each in found
+        {label: _scalar(text, label in whole) for label, text in partition.items()}
+        for partition in labelled
     ]
 
 
@@ -183,8 +182,8 @@ def _schema(file: str) -> pa.Schema:
         return _footer(file).schema.to_arrow_schema().remove_metadata()
     from pyarrow import csv
 
-    with csv.open_csv(_text(file), **_csv_options(file)) as beginning:
-        return beginning.schema
+    with csv.open_csv(_text(file), **_csv_options(file)) as reader:
+        return reader.schema
 
 
 def _read(file: str) -> pa.Table:
@@ -199,7 +198,7 @@ def _read(file: str) -> pa.Table:
 
 
 def _text(file: str) -> pa.NativeFile | str:
-    """What text is read from; what is compressed is unpacked on the way."""
+    """What text is read from; a compressed file is decompressed on the way."""
     if not is_url(file):
         return file
     system, there = filesystem_of(file)
@@ -220,6 +219,7 @@ def _csv_options(file: str) -> dict[str, Any]:
 
 
 def refuse_duplicates(where: str, labels: Iterable[str]) -> None:
+    """An error if two columns have the same name."""
     seen: set[str] = set()
     for label in labels:
         if label in seen:

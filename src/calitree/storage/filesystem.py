@@ -14,11 +14,11 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import quote, unquote
 
+from calitree.cache import LRUCache
 from calitree.errors import EngineError
 
 if TYPE_CHECKING:
@@ -27,12 +27,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-AT_A_TIME = 16
-"""Requests on their way at the same time: most of their time is waiting."""
+MAX_REQUESTS = 16
+"""Requests at the same time: most of their time is waiting."""
 
 _ARROW = ("abfs", "abfss", "file", "gcs", "gs", "hdfs", "s3", "viewfs")
 _OTHER_NAMES = {"s3a": "s3"}
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?://([^/?]*)|(?=/))(.*?)(\?[A-Za-z_]\w*=.*)?", re.S)
+
+_BUCKETS = LRUCache["tuple[FileSystem, str]"](64)
+"""File systems of buckets and hosts: a bucket's region is asked for over the network."""
 
 
 class Url(NamedTuple):
@@ -50,10 +53,11 @@ class Url(NamedTuple):
 
     @property
     def text(self) -> str:
+        """The URL."""
         return f"{self.scheme}://{self.host}{self.path}{self.query}"
 
     def below(self, name: str) -> str:
-        """The URL of a file, told how it is called below this directory."""
+        """The URL of a file, by its name below this directory."""
         written = quote(name, safe="/=") if self.is_arrow else name
         directory = self.path.rstrip("/") + "/" if self.host or self.path else ""
         return self._replace(path=directory + written).text
@@ -66,10 +70,10 @@ def is_url(path: str) -> bool:
 
 def url_of(text: str) -> Url:
     """The parts of a URL."""
-    found = _URL.fullmatch(text)
-    assert found is not None
-    scheme = found[1].lower()
-    return Url(_OTHER_NAMES.get(scheme, scheme), found[2] or "", found[3], found[4] or "")
+    match = _URL.fullmatch(text)
+    assert match is not None
+    scheme = match[1].lower()
+    return Url(_OTHER_NAMES.get(scheme, scheme), match[2] or "", match[3], match[4] or "")
 
 
 def filesystem_of(path: str) -> tuple[FileSystem, str]:
@@ -82,23 +86,15 @@ def filesystem_of(path: str) -> tuple[FileSystem, str]:
     url = url_of(path)
     if not url.is_arrow:
         return _by_fsspec(path, url.scheme)
+    bucket = url._replace(path="/").text
     try:
-        system, root = _root(url._replace(path="/").text)
+        system, root = _BUCKETS.of(bucket, lambda: fs.FileSystem.from_uri(bucket))
     except pa.ArrowNotImplementedError:  # pyarrow was built without it
         return _by_fsspec(path, url.scheme)
     except (pa.ArrowException, OSError) as error:
         raise unreachable(path, error) from error
     below = unquote(url.path).strip("/")
     return system, f"{root.rstrip('/')}/{below}" if below else root
-
-
-@lru_cache(maxsize=64)
-def _root(url: str) -> tuple[FileSystem, str]:
-    """A bucket or host. Kept, since a bucket's region is asked for over the network."""
-    from pyarrow import fs
-
-    system, there = fs.FileSystem.from_uri(url)
-    return system, there
 
 
 def _by_fsspec(path: str, scheme: str) -> tuple[FileSystem, str]:
@@ -124,13 +120,13 @@ def unreachable(path: str, error: Exception) -> EngineError:
 
 
 def reason(error: Exception) -> str:
-    """What a library complains of, in one line."""
+    """The message of an exception, in one line."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return shown(lines[0].rstrip("."))
 
 
 def shown(text: str) -> str:
-    """A path, or what is said of it, for people: the password in a URL is nobody's business."""
+    """A path, or a text that has one, without the password that a URL may have."""
     return re.sub(r"(://[^/@:\s]*):[^/@\s]*@", r"\1:***@", text)
 
 
@@ -151,7 +147,7 @@ def opened(path: str) -> pa.NativeFile | str:
 
 
 def stamp(path: str) -> tuple[Any, ...] | None:
-    """What changes with a file; None if it is gone."""
+    """Its modification time and size, or a checksum: what changes with a file; None if it is gone."""
     if not is_url(path):
         try:
             status = os.stat(path)  # noqa: PTH116 (a Path would only be unwrapped again)
@@ -172,10 +168,10 @@ def stamp(path: str) -> tuple[Any, ...] | None:
     return info.mtime_ns, info.size
 
 
-def for_each(paths: Iterable[str], call: Callable[[str], T]) -> list[T]:
-    """One call for every path; several at a time where answers come from far away."""
+def map_paths(call: Callable[[str], T], paths: Iterable[str]) -> list[T]:
+    """One call for every path; several at a time where they are URLs."""
     paths = list(paths)
     if not any(map(is_url, paths)):
         return [call(path) for path in paths]
-    with ThreadPoolExecutor(AT_A_TIME) as pool:
+    with ThreadPoolExecutor(MAX_REQUESTS) as pool:
         return list(pool.map(call, paths))

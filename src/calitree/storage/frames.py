@@ -1,7 +1,7 @@
-"""What a relation can be made of, brought to Arrow: tables and frames of all makes, and files.
+"""Sources of relations as Arrow tables: frames of several libraries, columns, rows and files.
 
-A library is told by the module of a source's type, so none is imported that the caller does not use
-already.
+A library is recognised by the module of a source's type, so none is imported that the caller does not
+use already.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _reader(source: Any) -> Reader:
 
 def _library(source: Any) -> str:
     """The library a source comes from; also if its class is derived from one of that library."""
-    packages = [each.__module__.partition(".")[0] for each in type(source).__mro__]
+    packages = [base.__module__.partition(".")[0] for base in type(source).__mro__]
     return next((package for package in packages if package in _READERS), "")
 
 

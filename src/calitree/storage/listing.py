@@ -30,8 +30,8 @@ def files_of(source: Any) -> list[str] | None:
     A single word may be the name of a Spark table, so it is a path only if there is such a file.
     """
     if isinstance(source, list | tuple):
-        if source and all(isinstance(each, str | os.PathLike) for each in source):
-            return [file for each in source for file in _matching(os.fspath(each))]
+        if source and all(isinstance(path, str | os.PathLike) for path in source):
+            return [file for path in source for file in _matching(os.fspath(path))]
         return None
     if isinstance(source, os.PathLike):
         return _matching(os.fspath(source))
@@ -41,11 +41,12 @@ def files_of(source: Any) -> list[str] | None:
 
 
 def looks_like_a_path(text: str) -> bool:
+    """Whether a text is a path or a glob, not the name of a table."""
     return bool(ending(text)) or any(mark in text for mark in "*?[/\\")
 
 
 def ending(file: str) -> str:
-    """The ending that tells what is in a file; "" if it is none that we know."""
+    """The suffix that says what is in a file; "" if it is none that we know."""
     lowered = path_of(file).lower()
     return next((end for end in (*CSV, *PARQUET) if lowered.endswith(end)), "")
 
@@ -77,10 +78,10 @@ def _at_url(pattern: str) -> list[str]:
     system, there = filesystem_of(directory.text)
     try:
         if not names:
-            found = system.get_file_info(there)
-            if found.type is fs.FileType.File:
+            info = system.get_file_info(there)
+            if info.type is fs.FileType.File:
                 return [pattern]
-            if found.type is fs.FileType.NotFound:
+            if info.type is fs.FileType.NotFound:
                 raise SchemaError(f"There is no file {shown(pattern)}.")
         recursive = len(names) != 1 or "**" in names
         infos = system.get_file_info(fs.FileSelector(there, recursive=recursive))
@@ -89,13 +90,14 @@ def _at_url(pattern: str) -> list[str]:
     except (OSError, pa.ArrowException, NotImplementedError) as error:
         raise SchemaError(f"Cannot list {shown(pattern)}: {reason(error)}.") from error
     start = there.rstrip("/") + "/"
-    below = [each.path.removeprefix(start) for each in infos if each.type is fs.FileType.File]
-    if not names:
-        return [directory.below(each) for each in _data(below, shown(pattern))]
-    matches = sorted(each for each in below if _fits(each.split("/"), names))
-    if not matches:
-        raise SchemaError(f"No file matches {shown(pattern)}.")
-    return [directory.below(each) for each in matches]
+    below = [info.path.removeprefix(start) for info in infos if info.type is fs.FileType.File]
+    if names:
+        matches = sorted(path for path in below if _fits(path.split("/"), names))
+        if not matches:
+            raise SchemaError(f"No file matches {shown(pattern)}.")
+    else:
+        matches = _data(below, shown(pattern))
+    return [directory.below(path) for path in matches]
 
 
 def _fixed(url: Url) -> tuple[Url, list[str]]:
@@ -129,7 +131,7 @@ def _data(names: Sequence[str], directory: str) -> list[str]:
     visible = [
         name for name in names if not any(part.startswith(("_", ".")) for part in Path(name).parts)
     ]
-    found = sorted(visible, key=lambda name: Path(name).parts)
-    if not found:
+    ordered = sorted(visible, key=lambda name: Path(name).parts)
+    if not ordered:
         raise SchemaError(f"There is no Parquet or CSV file in {directory}.")
-    return [name for name in found if ending(name)] or found[:1]
+    return [name for name in ordered if ending(name)] or ordered[:1]

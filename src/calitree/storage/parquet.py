@@ -11,11 +11,20 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
+from calitree.cache import LRUCache
 from calitree.errors import EngineError
 from calitree.sql.parser import Expression
 from calitree.storage.files import Partition, footers_of, partitions
-from calitree.storage.filesystem import AT_A_TIME, for_each, is_url, opened, reason, shown, stamp
-from calitree.storage.pruning import may_meet, may_pass
+from calitree.storage.filesystem import (
+    MAX_REQUESTS,
+    is_url,
+    map_paths,
+    opened,
+    reason,
+    shown,
+    stamp,
+)
+from calitree.storage.pruning import may_contain, may_pass
 from calitree.storage.statistics import Bounds, bounds_of, flat_columns
 
 
@@ -32,17 +41,16 @@ class Split(NamedTuple):
 
 def read_split(split: Split, types: Mapping[str, pa.DataType]) -> pa.Table:
     """Some columns of a split, as these types."""
-    far = is_url(split.file)
     try:
-        # What comes from far away is asked for in few, large pieces.
-        with parquet.ParquetFile(opened(split.file), pre_buffer=far) as file:
-            there = [label for label in types if label in file.schema_arrow.names]
-            found = file.read_row_groups(list(split.groups), columns=there, use_threads=False)
+        # From a URL few, large pieces are requested.
+        with parquet.ParquetFile(opened(split.file), pre_buffer=is_url(split.file)) as file:
+            stored = [label for label in types if label in file.schema_arrow.names]
+            table = file.read_row_groups(list(split.groups), columns=stored, use_threads=False)
     except (OSError, pa.ArrowException) as error:
         raise EngineError(f"Cannot read {shown(split.file)}: {reason(error)}.") from error
     columns = {
-        label: found.column(label).cast(dtype)
-        if label in there
+        label: table.column(label).cast(dtype)
+        if label in stored
         else pa.chunked_array([pa.repeat(split.partition[label], split.rows)], dtype)
         for label, dtype in types.items()
     }
@@ -63,40 +71,41 @@ class Selection:
     @property
     def rows(self) -> int:
         """Rows to read."""
-        return sum(each.rows for each in self.chosen)
+        return sum(split.rows for split in self.chosen)
 
     @property
     def skipped_rows(self) -> int:
-        return sum(each.rows for each in self.among) - self.rows
+        """Rows that are not read."""
+        return sum(split.rows for split in self.among) - self.rows
 
     def splits(self, rows: int) -> list[Split]:
         """The row groups in order; neighbours together as long as they have so many rows or less.
 
-        There is always one, so that whoever reads them meets the columns and their types.
+        There is always one, so that the columns and their types are known to readers.
         """
-        found: list[Split] = []
-        for each in self.chosen:
-            last = found[-1] if found else None
-            if last is not None and last.file == each.file and last.rows + each.rows <= rows:
-                groups = (*last.groups, *each.groups)
-                found[-1] = last._replace(groups=groups, rows=last.rows + each.rows)
+        splits: list[Split] = []
+        for group in self.chosen:
+            last = splits[-1] if splits else None
+            if last is not None and last.file == group.file and last.rows + group.rows <= rows:
+                groups = (*last.groups, *group.groups)
+                splits[-1] = last._replace(groups=groups, rows=last.rows + group.rows)
             else:
-                found.append(each)
-        return found or [self.nothing]
+                splits.append(group)
+        return splits or [self.nothing]
 
     def __str__(self) -> str:
         return f"{len(self.chosen)} of {len(self.among)} row groups"
 
 
 class Filter(NamedTuple):
-    """What a row must pass: conditions, and values of which it must have one to meet its partners."""
+    """What a row must pass: conditions, and a semi-join with the values of attributes."""
 
     where: Sequence[Expression]
-    met: Sequence[tuple[str, pa.Array]] = ()
+    keys: Sequence[tuple[str, pa.Array]] = ()
 
 
 class ParquetColumns:
-    """What the footers say, and the columns one by one.
+    """The footers of Parquet files, and their columns, read one by one.
 
     A file that is changed after it was added would give columns that do not belong together, so
     that is an error.
@@ -104,10 +113,10 @@ class ParquetColumns:
 
     def __init__(self, name: str, files: list[str], threads: int) -> None:
         self.name, self.files, self.threads = name, files, threads
-        self._stamps = for_each(files, stamp)
+        self._stamps = map_paths(stamp, files)
         footers, self.schema = footers_of(name, files)
         self._footers = list(zip(files, footers, partitions(files), strict=True))
-        self._bounds: dict[str, tuple[Bounds, ...]] = {}
+        self._bounds = LRUCache[tuple[Bounds, ...]](len(self.schema))
         self.rows = self.decoded_bytes = 0
         groups: list[Split] = []
         nullable: set[str] = set()
@@ -144,25 +153,24 @@ class ParquetColumns:
             return self._bounds_of(names[attribute]) if attribute in names else ()
 
         needed = np.zeros(len(among), bool)
-        for each in filters:
-            passing = may_pass(each.where, bounds, len(among))
-            for attribute, values in each.met:
-                passing &= may_meet(values, bounds(attribute), len(among))
+        for row_filter in filters:
+            passing = may_pass(row_filter.where, bounds, len(among))
+            for attribute, values in row_filter.keys:
+                passing &= may_contain(values, bounds(attribute), len(among))
             needed |= passing
-        chosen = [each for each, need in zip(among, needed, strict=True) if need and each.rows]
+        chosen = [split for split, need in zip(among, needed, strict=True) if need and split.rows]
         return Selection(tuple(chosen), among, self.everything.nothing)
 
     def _bounds_of(self, label: str) -> tuple[Bounds, ...]:
         """Looked up in the footers when a filter first needs them."""
-        found = self._bounds.get(label)
-        if found is None:
-            files = ((footer, partition) for _, footer, partition in self._footers)
-            found = self._bounds[label] = bounds_of(label, self.schema.field(label).type, files)
-        return found
+        files = ((footer, partition) for _, footer, partition in self._footers)
+        return self._bounds.of(
+            label, lambda: bounds_of(label, self.schema.field(label).type, files)
+        )
 
     def check(self) -> None:
         """An error if a file is not as it was."""
-        now = for_each(self.files, stamp)
+        now = map_paths(stamp, self.files)
         for file, before, after in zip(self.files, self._stamps, now, strict=True):
             if after != before:
                 raise EngineError(
@@ -178,7 +186,7 @@ class ParquetColumns:
         """Some columns of some row groups; several threads read them."""
         self.check()
         types = {label: self.schema.field(label).type for label in labels}
-        threads = max(self.threads, AT_A_TIME if any(map(is_url, self.files)) else 1)
+        threads = max(self.threads, MAX_REQUESTS if any(map(is_url, self.files)) else 1)
         with ThreadPoolExecutor(threads) as pool:
             splits = chosen.splits(-(-chosen.rows // threads))
             return pa.concat_tables(pool.map(lambda split: read_split(split, types), splits))
@@ -190,14 +198,14 @@ class ParquetColumns:
 
 def _perhaps_null(footer: parquet.FileMetaData, names: Iterable[str]) -> set[str]:
     """The columns of which the footer does not say that they have no NULL."""
-    there = set(names) & set(footer.schema.to_arrow_schema().names)
-    free = {name: at for name, at in flat_columns(footer).items() if name in there}
+    stored = set(names) & set(footer.schema.to_arrow_schema().names)
+    free = {name: at for name, at in flat_columns(footer).items() if name in stored}
     for group in map(footer.row_group, range(footer.num_row_groups)):
         if group.num_rows:
             free = {name: at for name, at in free.items() if _has_no_null(group.column(at))}
-    return there - free.keys()
+    return stored - free.keys()
 
 
 def _has_no_null(column: parquet.ColumnChunkMetaData) -> bool:
-    found = column.statistics
-    return found is not None and found.has_null_count and not found.null_count
+    known = column.statistics
+    return known is not None and known.has_null_count and not known.null_count

@@ -32,13 +32,13 @@ from calitree.types import Kind
 Lookup: TypeAlias = Callable[[str], Sequence[Bounds]]
 """Bounds of an attribute, of which each row keeps to one; none if nothing is known of it."""
 
-MOST = 4
-"""Attributes of several bounds that are looked at, since all combinations are."""
+MAX_FLOAT_ATTRIBUTES = 4
+"""Attributes of several bounds that are considered, since all combinations of bounds are."""
 
-MANY = 32
-"""Values after IN that are looked at one by one; of more only the least and the greatest."""
+MAX_VALUES = 32
+"""Values after IN that are compared one by one; of more only the least and the greatest."""
 
-_ORDERED = (exp.LT, exp.LTE, exp.GT, exp.GTE)
+_COMPARISONS = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ, exp.NEQ)
 
 
 class Outcomes(NamedTuple):
@@ -49,6 +49,7 @@ class Outcomes(NamedTuple):
     null: Mask
 
     def negated(self) -> Outcomes:
+        """NOT."""
         return Outcomes(self.false, self.true, self.null)
 
     def both(self, other: Outcomes) -> Outcomes:
@@ -57,6 +58,7 @@ class Outcomes(NamedTuple):
         return Outcomes(self.true & other.true, self.false | other.false, null)
 
     def either(self, other: Outcomes) -> Outcomes:
+        """OR, likewise."""
         return self.negated().both(other.negated()).negated()
 
     def union(self, other: Outcomes) -> Outcomes:
@@ -64,38 +66,40 @@ class Outcomes(NamedTuple):
         return Outcomes(*(a | b for a, b in zip(self, other, strict=True)))
 
 
-def may_meet(values: pa.Array, bounds: Sequence[Bounds], groups: int) -> Mask:
+def may_contain(values: pa.Array, bounds: Sequence[Bounds], groups: int) -> Mask:
     """Which of so many row groups may hold one of these values, none of which is NULL."""
     if len(bounds) != 1:  # nothing is known, or NaN may be there
         return np.ones(groups, bool)
-    (found,) = bounds
+    (known,) = bounds
     try:
-        values = values.cast(found.low.type)
+        values = values.cast(known.low.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return np.ones(groups, bool)
-    if len(values) > MANY:
+    if len(values) > MAX_VALUES:
         ends = pc.min_max(values)
         ranges = [(ends["min"], ends["max"])]
     else:
-        ranges = [(each, each) for each in values]
-    met = np.zeros(groups, bool)
+        ranges = [(value, value) for value in values]
+    overlap = np.zeros(groups, bool)
     for least, greatest in ranges:
-        within = pc.and_(pc.less_equal(found.low, greatest), pc.greater_equal(found.high, least))
-        met |= np.asarray(pc.fill_null(within, False), bool)
-    return found.values & (met | ~found.known)
+        overlap |= _mask(
+            pc.and_(pc.less_equal(known.low, greatest), pc.greater_equal(known.high, least))
+        )
+    return known.values & (overlap | ~known.known)
 
 
 def may_pass(where: Sequence[Expression], bounds: Lookup, groups: int) -> Mask:
     """Which of so many row groups may hold a row that passes all of `where`."""
-    attributes = sorted(frozenset().union(*(each.attributes for each in where)))
-    found = {each: bounds(each) for each in attributes}
-    several = [each for each in attributes if len(found[each]) > 1]
-    known = {each: found[each] for each in attributes if found[each] and each not in several[MOST:]}
+    attributes = sorted(frozenset().union(*(condition.attributes for condition in where)))
+    known = {name: alternatives for name in attributes if (alternatives := bounds(name))}
+    several = [name for name, alternatives in known.items() if len(alternatives) > 1]
+    for name in several[MAX_FLOAT_ATTRIBUTES:]:
+        del known[name]
     needed = np.zeros(groups, bool)
-    for each in product(*known.values()):
-        conditions = _Conditions(dict(zip(known, each, strict=True)), groups)
-        here = [conditions.outcomes(expression.node).true for expression in where]
-        needed |= np.logical_and.reduce([np.ones(groups, bool), *here])
+    for combination in product(*known.values()):
+        conditions = _Conditions(dict(zip(known, combination, strict=True)), groups)
+        true = [conditions.outcomes(condition.node).true for condition in where]
+        needed |= np.logical_and.reduce([np.ones(groups, bool), *true])
     return needed
 
 
@@ -106,9 +110,10 @@ class _Conditions:
         self.bounds, self.groups = bounds, groups
 
     def outcomes(self, node: exp.Expr) -> Outcomes:
+        """What a condition may be."""
         try:
             return self._outcomes(node)
-        except ExpressionError:  # which is for the engine to tell, if it ever comes to such a row
+        except ExpressionError:  # the engine raises it, if it evaluates such a row
             return self._anything()
 
     def _outcomes(self, node: exp.Expr) -> Outcomes:
@@ -124,9 +129,8 @@ class _Conditions:
             return self._is(node)
         if isinstance(node, exp.In):
             return self._in(node)
-        if isinstance(node, (*_ORDERED, exp.EQ, exp.NEQ)):
-            return self._comparison(node)
-        if isinstance(node, exp.Column) and kind_of(node) is Kind.BOOLEAN:
+        is_flag = isinstance(node, exp.Column) and kind_of(node) is Kind.BOOLEAN
+        if is_flag or isinstance(node, _COMPARISONS):
             return self._comparison(node)
         return self._anything()
 
@@ -134,8 +138,8 @@ class _Conditions:
         never = np.zeros(self.groups, bool)
         inner = node.this.unnest()
         if isinstance(node.expression, exp.Null) and isinstance(inner, exp.Column):
-            found = self.bounds.get(inner.name)
-            return Outcomes(found.nulls, found.values, never) if found else self._anything()
+            known = self.bounds.get(inner.name)
+            return Outcomes(known.nulls, known.values, never) if known else self._anything()
         true, false, null = self.outcomes(inner)
         if isinstance(node.expression, exp.Null):
             return Outcomes(null, true | false, never)
@@ -144,51 +148,48 @@ class _Conditions:
         return Outcomes(false, true | null, never)
 
     def _in(self, node: exp.In) -> Outcomes:
-        items = [each.copy() for each in node.expressions]
-        if len(items) <= MANY:
-            equal = (_compared(exp.EQ, node.this, each) for each in items)
+        items = [item.copy() for item in node.expressions]
+        if len(items) <= MAX_VALUES:
+            equal = (_compared(exp.EQ, node.this, item) for item in items)
             return reduce(Outcomes.either, map(self.outcomes, equal))
-        least, greatest = (
-            each(this=items[0], expressions=items[1:]) for each in (exp.Least, exp.Greatest)
-        )
+        least = exp.Least(this=items[0], expressions=items[1:])
+        greatest = exp.Greatest(this=items[0], expressions=items[1:])
         above = self.outcomes(_compared(exp.GTE, node.this, least))
         below = self.outcomes(_compared(exp.LTE, node.this, greatest))
         return self._anything()._replace(true=above.true & below.true)
 
     def _comparison(self, node: exp.Expr) -> Outcomes:
-        """A column, or what grows with it, compared with a constant; or a column that is a flag."""
+        """A column, or what grows with it, compared with a constant; or a boolean column."""
         if isinstance(node, exp.NEQ):
             return self._comparison(_compared(exp.EQ, node.left, node.right)).negated()
         columns = list(node.find_all(exp.Column))
-        found = self.bounds.get(columns[0].name) if len(columns) == 1 else None
+        known = self.bounds.get(columns[0].name) if len(columns) == 1 else None
         sides = [node.left, node.right] if isinstance(node, exp.Binary) else [node]
         value = next((side for side in sides if side.find(exp.Column)), node)
-        if found is None or not _grows(value):
+        if known is None or not _is_monotone(value):
             return self._anything()
         column = columns[0].name
         if isinstance(node, exp.EQ):
             (other,) = (side for side in sides if side is not value)
-            between = self._equal(value, other, column, found)
+            between = self._equal(value, other, column, known)
         else:  # it changes at most once on the way from the least to the greatest value
-            between = self._at(node, column, found.low).union(self._at(node, column, found.high))
-        true, false, null = (found.values & (~found.known | each) for each in between)
-        return Outcomes(true, false, null | found.nulls)
+            between = self._at(node, column, known.low).union(self._at(node, column, known.high))
+        true, false, null = (known.values & (~known.known | mask) for mask in between)
+        return Outcomes(true, false, null | known.nulls)
 
-    def _equal(self, value: exp.Expr, other: exp.Expr, column: str, found: Bounds) -> Outcomes:
+    def _equal(self, value: exp.Expr, other: exp.Expr, column: str, known: Bounds) -> Outcomes:
         """Whether a value between the bounds may be another, or must be."""
-        below = self._at(_compared(exp.LTE, value, other), column, found.low)
-        above = self._at(_compared(exp.GTE, value, other), column, found.high)
-        least, greatest = (
-            self._at(_compared(exp.EQ, value, other), column, each)
-            for each in (found.low, found.high)
-        )
+        below = self._at(_compared(exp.LTE, value, other), column, known.low)
+        above = self._at(_compared(exp.GTE, value, other), column, known.high)
+        equal = _compared(exp.EQ, value, other)
+        least, greatest = self._at(equal, column, known.low), self._at(equal, column, known.high)
         true, only = below.true & above.true, least.true & greatest.true
         return Outcomes(true, ~only & ~least.null, least.null)
 
     def _at(self, node: exp.Expr, column: str, values: pa.Array) -> Outcomes:
         """What a condition is for one value in each row group."""
         truth = evaluate(node, {column: values}, self.groups)
-        true, false = (_mask(pc.equal(truth, each)) for each in (True, False))
+        true, false = _mask(pc.equal(truth, True)), _mask(pc.equal(truth, False))
         return Outcomes(true, false, ~true & ~false)
 
     def _anything(self) -> Outcomes:
@@ -200,17 +201,17 @@ def _compared(operator: type[exp.Binary], left: exp.Expr, right: exp.Expr) -> ex
     return operator(this=left.copy(), expression=right.copy())
 
 
-def _grows(node: exp.Expr) -> bool:
+def _is_monotone(node: exp.Expr) -> bool:
     """Whether a value is a column, or never falls where that column rises."""
     if isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast):
         source, target = kind_of(node.this.unnest()), kind_of(node)
         number = source.is_number and target is Kind.FLOAT
         time = source.is_temporal and target.is_temporal
-        return (number or time) and _grows(node.this)
+        return (number or time) and _is_monotone(node.this)
     if isinstance(node, exp.Extract):
-        return node.name.upper() == "YEAR" and _grows(node.expression)
+        return node.name.upper() == "YEAR" and _is_monotone(node.expression)
     if isinstance(node, exp.Paren | exp.TimestampTrunc):
-        return _grows(node.this)
+        return _is_monotone(node.this)
     return isinstance(node, exp.Column)
 
 

@@ -22,7 +22,7 @@ from calitree.types import Kind, kind_of_arrow
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 """One flag for each row group."""
 
-_MOST_DIGITS = 38
+_MAX_DIGITS = 38
 _RAW = (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ)
 """Kinds that are read as numbers: not all of their values are dates of Python."""
 
@@ -43,8 +43,8 @@ class Bounds:
     """Whether there may be a NULL."""
 
 
-class Said(NamedTuple):
-    """What is said of one row group; None for what is not said."""
+class GroupStatistics(NamedTuple):
+    """The statistics of a column in one row group; None for what is not known."""
 
     low: Any = None
     high: Any = None
@@ -53,9 +53,9 @@ class Said(NamedTuple):
 
 
 def flat_columns(footer: FileMetaData) -> dict[str, int]:
-    """Where the columns are that are not part of another one."""
+    """The positions of columns that are not part of another one."""
     columns = map(footer.schema.column, range(footer.num_columns))
-    return {each.name: at for at, each in enumerate(columns) if each.name == each.path}
+    return {column.name: at for at, column in enumerate(columns) if column.name == column.path}
 
 
 def bounds_of(
@@ -67,56 +67,58 @@ def bounds_of(
     any row group may have.
     """
     dtype = dtype.value_type if pa.types.is_dictionary(dtype) else dtype
-    said: list[Said] = []
+    groups: list[GroupStatistics] = []
     lows, highs = [], []
     for footer, partition in files:
-        found = list(_said(label, dtype, footer, partition))
-        said += found
+        new = list(_group_statistics(label, dtype, footer, partition))
+        groups += new
         stored = _stored(label, dtype, footer)
-        lows.append(_array([each.low for each in found], stored, dtype))
-        highs.append(_array([each.high for each in found], stored, dtype))
-    low, high = (pa.concat_arrays(each) for each in (lows, highs))
-    values = np.array([each.values for each in said], bool)
-    nulls = np.array([each.nulls for each in said], bool)
+        lows.append(_array([group.low for group in new], stored, dtype))
+        highs.append(_array([group.high for group in new], stored, dtype))
+    low, high = pa.concat_arrays(lows), pa.concat_arrays(highs)
+    values = np.array([group.values for group in groups], bool)
+    nulls = np.array([group.nulls for group in groups], bool)
     if pa.types.is_floating(low.type):
         # Statistics leave NaN out, so one in them is a mistake.
         low, high = (pc.if_else(pc.is_nan(e), pa.scalar(None, e.type), e) for e in (low, high))
-        nan = pa.repeat(pa.scalar(float("nan")), len(said))
-        beside = Bounds(nan, nan, np.ones(len(said), bool), values, np.zeros(len(said), bool))
-        return Bounds(low, high, _known(low, high), values, nulls), beside
+        nan, count = pa.repeat(pa.scalar(float("nan")), len(groups)), len(groups)
+        of_nan = Bounds(nan, nan, np.ones(count, bool), values, np.zeros(count, bool))
+        return Bounds(low, high, _known(low, high), values, nulls), of_nan
     if pa.types.is_timestamp(low.type) and low.type.unit == "ns":
         # With years that nanoseconds cannot count, comparisons are made in microseconds. The
-        # first moment of all has no microsecond to go to.
+        # least timestamp of all cannot be rounded down to one.
         low = pc.min_element_wise(low, pc.floor_temporal(low, unit="microsecond"))
     return (Bounds(low, high, _known(low, high), values, nulls),)
 
 
-def _said(
+def _group_statistics(
     label: str, dtype: pa.DataType, footer: FileMetaData, partition: Partition
-) -> Iterator[Said]:
+) -> Iterator[GroupStatistics]:
     at = flat_columns(footer).get(label)
-    there = label in footer.schema.to_arrow_schema().names
+    is_stored = label in footer.schema.to_arrow_schema().names
     for number in range(footer.num_row_groups):
-        if there:
-            yield Said() if at is None else _of_group(footer.row_group(number), at, dtype)
-        else:
+        if not is_stored:
             value = partition[label]
-            yield Said(value.as_py(), value.as_py(), value.is_valid, not value.is_valid)
+            yield GroupStatistics(value.as_py(), value.as_py(), value.is_valid, not value.is_valid)
+        elif at is None:
+            yield GroupStatistics()
+        else:
+            yield _of_group(footer.row_group(number), at, dtype)
 
 
-def _of_group(group: Any, at: int, dtype: pa.DataType) -> Said:
-    found = group.column(at).statistics
-    if found is None:
-        return Said()
-    nulls = found.null_count if found.has_null_count else None
+def _of_group(group: Any, at: int, dtype: pa.DataType) -> GroupStatistics:
+    known = group.column(at).statistics
+    if known is None:
+        return GroupStatistics()
+    nulls = known.null_count if known.has_null_count else None
     low = high = None
-    if found.has_min_max and _target(dtype) is not None:
+    if known.has_min_max and _target(dtype) is not None:
         raw = kind_of_arrow(dtype) in _RAW
         try:
-            low, high = (found.min_raw, found.max_raw) if raw else (found.min, found.max)
+            low, high = (known.min_raw, known.max_raw) if raw else (known.min, known.max)
         except ValueError:  # text that was cut within a character
             low = high = None
-    return Said(low, high, nulls != group.num_rows, nulls != 0)
+    return GroupStatistics(low, high, nulls != group.num_rows, nulls != 0)
 
 
 def _stored(label: str, dtype: pa.DataType, footer: FileMetaData) -> pa.DataType | None:
@@ -155,7 +157,7 @@ def _target(dtype: pa.DataType) -> pa.DataType | None:
     if kind is Kind.INTEGER:
         return pa.uint64() if pa.types.is_unsigned_integer(dtype) else pa.int64()
     if kind is Kind.DECIMAL:
-        return dtype if dtype.precision <= _MOST_DIGITS else None
+        return dtype if dtype.precision <= _MAX_DIGITS else None
     if kind is Kind.FLOAT:
         return None if pa.types.is_float16(dtype) else pa.float64()
     if kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ):

@@ -50,10 +50,12 @@ class SavedMessage:
 
     @property
     def exact(self) -> bool:
+        """Whether no column has lost digits."""
         return all(column.exact for column in self.columns)
 
     @property
     def attributes(self) -> tuple[str, ...]:
+        """The names of its attributes."""
         return tuple(column.name for column in self.columns if not column.annotation)
 
     def read(self) -> pa.Table:
@@ -67,7 +69,8 @@ class SavedMessage:
                 f"{self.rows:,}. Save the tree again."
             )
         schema = schema_of_text(self.schema)
-        return pa.table([original(table.column(each.name), each.type) for each in schema], schema)
+        columns = [original(table.column(field.name), field.type) for field in schema]
+        return pa.table(columns, schema)
 
 
 @dataclass(frozen=True)
@@ -83,24 +86,21 @@ class SavedFile:
     def problem(self) -> str | None:
         """Why it cannot be used, if it cannot."""
         try:
-            found = stamp(self.path)
+            now = stamp(self.path)
         except EngineError as error:
             return str(error).rstrip(".")
-        if found is None:
+        if now is None:
             return f"{shown(self.path)} is not there"
-        if self.stamp and found != self.stamp:
+        if self.stamp and now != self.stamp:
             return f"{shown(self.path)} has changed since the tree was saved"
         return None
-
-
-Place = Literal["copied", "files", "table", "nowhere"]
 
 
 @dataclass(frozen=True)
 class Source:
     """Where the rows of a relation are: beside the messages, in files, in a table of Spark's."""
 
-    place: Place
+    place: Literal["copied", "files", "table", "nowhere"]
     files: tuple[SavedFile, ...] = ()
     table: str = ""
     reason: str = ""
@@ -134,12 +134,13 @@ class SavedChange:
 
     @property
     def parts(self) -> tuple[SavedRows, ...]:
-        return tuple(each for each in (self.came, self.went) if each is not None)
+        """The files of both."""
+        return tuple(rows for rows in (self.came, self.went) if rows is not None)
 
     @property
     def touched(self) -> int:
         """How many rows came or went."""
-        return sum(each.rows for each in self.parts)
+        return sum(part.rows for part in self.parts)
 
 
 @dataclass(frozen=True)
@@ -162,14 +163,14 @@ class SavedRelation:
 
     @property
     def versions(self) -> tuple[int, ...]:
-        """All that can be told apart, the current one last."""
-        return (self.version, *(each.version for each in self.changes))
+        """All that are saved, the current one last."""
+        return (self.version, *(change.version for change in self.changes))
 
     @property
     def current_rows(self) -> int:
         """How many there are after all changes."""
-        came = sum(each.came.rows for each in self.changes if each.came is not None)
-        went = sum(each.went.rows for each in self.changes if each.went is not None)
+        came = sum(change.came.rows for change in self.changes if change.came is not None)
+        went = sum(change.went.rows for change in self.changes if change.went is not None)
         return self.rows + came - went
 
     @property
@@ -207,11 +208,11 @@ class Origin:
 def file_at(path: str) -> SavedFile:
     """A file as it is now, by a path that means the same everywhere on this machine."""
     system, there = filesystem_of(path)
-    seen = stamp(path)
-    if seen is None:
+    now = stamp(path)
+    if now is None:
         raise EngineError(f"There is no file {shown(path)} any more.")
     size = system.get_file_info(there).size or 0
-    return SavedFile(path if is_url(path) else there, size, seen)
+    return SavedFile(path if is_url(path) else there, size, now)
 
 
 def read_parquet(path: str) -> pa.Table:
@@ -221,7 +222,7 @@ def read_parquet(path: str) -> pa.Table:
 
     system, _ = filesystem_of(path)
     try:
-        parts = [parquet.ParquetFile(each, filesystem=system) for each in parts_of(path)]
+        parts = [parquet.ParquetFile(part, filesystem=system) for part in parts_of(path)]
         return pa.concat_tables([part.read() for part in parts])
     except FileNotFoundError:
         raise EngineError(
@@ -240,11 +241,12 @@ def parts_of(path: str) -> list[str]:
     system, there = filesystem_of(path)
     if system.get_file_info(there).type is not fs.FileType.Directory:
         return [there]
-    found = system.get_file_info(fs.FileSelector(there))
-    return sorted(each.path for each in found if each.base_name.endswith(".parquet"))
+    infos = system.get_file_info(fs.FileSelector(there))
+    return sorted(info.path for info in infos if info.base_name.endswith(".parquet"))
 
 
 def write_parquet(table: pa.Table, path: str) -> None:
+    """Write a table to a new file."""
     from pyarrow import parquet
 
     system, there = filesystem_of(path)
@@ -255,10 +257,12 @@ def write_parquet(table: pa.Table, path: str) -> None:
 
 
 def text_of_schema(schema: pa.Schema) -> str:
+    """A schema as text for JSON."""
     return base64.b64encode(schema.remove_metadata().serialize()).decode()
 
 
 def schema_of_text(text: str) -> pa.Schema:
+    """The schema that `text_of_schema` has written."""
     import pyarrow as pa
 
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))

@@ -60,9 +60,9 @@ FROM_ROWS = pytest.mark.parametrize("large", [0, 20_000])
 def few_are_many() -> Iterator[None]:
     """Ways that are there for many rows are taken here too."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lookup, "MANY_KNOWN", 2)
-        patch.setattr(lookup, "TIMES", 1)
-        patch.setattr(lookup, "OFTEN", 1)
+        patch.setattr(lookup, "MIN_KNOWN_KEYS", 2)
+        patch.setattr(lookup, "MIN_KNOWN_PER_WANTED", 1)
+        patch.setattr(lookup, "MIN_CALLS", 1)
         patch.setattr(matches, "MAX_COPIED_ROWS", 8)
         yield
 
@@ -409,7 +409,7 @@ def test_few_rows_visit_few(is_message: bool, where: tuple[str, ...], on: tuple[
                 [by_key(engine, t, o.keep) for t, o in zip(tables, outputs, strict=True)]
             )
         if isinstance(engine, LocalEngine):
-            assert [tuple(a for a, _ in key) for key in table.found_by] == [on]
+            assert [tuple(a for a, _ in key) for key in table.indexed_keys] == [on]
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(reduction, "Scan", None)
                 engine.contract(Contraction(inputs, outputs))

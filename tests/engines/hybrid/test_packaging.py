@@ -37,7 +37,7 @@ def origin(executor: Path, cache: Path, *path: Path) -> str:
     python = bare_python(executor) if not (executor / "python").exists() else executor / "python"
     done = subprocess.run(
         [python, "-c", program],
-        env={**os.environ, "XDG_CACHE_HOME": str(cache)},
+        env={**os.environ, "XDG_CACHE_HOME": str(cache), "TMPDIR": str(executor)},
         capture_output=True,
         text=True,
         check=False,
@@ -54,7 +54,7 @@ def test_the_same_files_make_the_same_archive() -> None:
     second = archive()
     assert (second.name, second.read_bytes()) == (first.name, content)
     inside = {name.removeprefix("shipped/calitree/") for name in ZipFile(second).namelist()}
-    assert inside - {"calitree/__init__.py"} == {
+    assert inside - {"calitree/__init__.py", "calitree/user_cache.py"} == {
         path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py")
     }
 
@@ -81,9 +81,18 @@ def test_what_is_installed_serves_if_it_is_the_same(executor: Path, tmp_path: Pa
     assert origin(executor, cache, installed.parent).startswith(str(cache))
 
 
-def test_without_a_cache_it_is_unpacked_beside_the_archive(executor: Path, tmp_path: Path) -> None:
+def test_without_a_cache_it_is_unpacked_to_a_temporary_directory(
+    executor: Path, tmp_path: Path
+) -> None:
     (tmp_path / "cache").write_text("not a directory")
-    assert origin(executor, tmp_path / "cache").startswith(str(executor))
+    directory = executor / f"calitree-{os.getuid()}"
+    assert origin(executor, tmp_path / "cache").startswith(str(directory / "shipped"))
+    # Somebody else could write to this one, and it stays untouched.
+    shutil.rmtree(directory)
+    directory.mkdir()
+    directory.chmod(0o777)
+    assert origin(executor, tmp_path / "cache").startswith(str(executor / "calitree-"))
+    assert list(directory.iterdir()) == []
 
 
 def test_a_missing_module_is_named(executor: Path, tmp_path: Path) -> None:

@@ -34,12 +34,14 @@ def test_a_key_is_in_one_bucket(name: str, data: st.DataObject, count: int) -> N
         {"k": pa.array([k for k, _ in rows], dtype), "j": pa.array([j for _, j in rows], pa.int64()),
          "row": pa.array(range(len(rows)), pa.int64())}
     )  # fmt: skip
-    found = buckets_of(table, ["k", "j"], count)
-    assert sorted(i for _, part in found for i in part["row"].to_pylist()) == list(range(len(rows)))
-    assert all(number < count for number, _ in found)
+    buckets = buckets_of(table, ["k", "j"], count)
+    assert sorted(i for _, part in buckets for i in part["row"].to_pylist()) == list(
+        range(len(rows))
+    )
+    assert all(number < count for number, _ in buckets)
     homes: dict[str, int] = {}
     backward = table.take(pa.array(range(len(rows))[::-1], pa.int64()))
-    for number, part in found + buckets_of(backward, ["k", "j"], count):
+    for number, part in buckets + buckets_of(backward, ["k", "j"], count):
         for k, j in zip(part["k"].to_pylist(), part["j"].to_pylist(), strict=True):
             assert homes.setdefault(repr((k, j)), number) == number
 

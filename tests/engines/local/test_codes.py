@@ -17,24 +17,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calitree.engines.local.encoding import spaces
+from calitree.engines.local.encoding import numbering, spaces
 from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.encoding.dictionary import Dictionary
-from calitree.engines.local.encoding.numbering import Piece, number, number_any, pieces
+from calitree.engines.local.encoding.numbering import Piece, number, number_any, number_rows, pieces
 from calitree.engines.local.encoding.spaces import RowIndex, place
-from calitree.engines.local.join import star
-from calitree.engines.local.join.star import group
-from calitree.engines.local.tables.tables import ArrowColumns, Relation
+from calitree.engines.local.tables.tables import ArrowColumns, EncodedRelation
 from calitree.engines.local.vm import parallel
 from calitree.errors import EngineError
 from tests.support.scale import examples
 
-dictionary = sys.modules[Dictionary.__module__]
+dictionary_module = sys.modules[Dictionary.__module__]
 D, NAN, INF = Decimal, float("nan"), math.inf
 DAYS = [datetime.date(1969, 12, 31), datetime.date(1, 1, 1), None, datetime.date(9999, 12, 31)]
 TIMES = [datetime.datetime(1969, 12, 31, 23, 59, 59), None, datetime.datetime(2200, 1, 1)]
 CLOCK = [datetime.time(0, 0, 1), None, datetime.time(23, 59, 59), datetime.time(0, 0, 1)]
-WORDS = ["b", None, "", "ü", "b", "a\0b", "a"]
+TEXTS = ["b", None, "", "ü", "b", "a\0b", "a"]
 DOUBLES = [0.0, -0.0, NAN, -NAN, INF, None, -INF, 1.5, NAN, 1.5]
 AMOUNTS = [D("1.25"), None, D("-3.00"), D("0.00"), D("1.25")]
 
@@ -58,14 +56,14 @@ VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
     "half": (pa.float16(), DOUBLES),
     "float": (pa.float32(), DOUBLES),
     "double": (pa.float64(), DOUBLES),
-    "string": (pa.string(), WORDS),
-    "large string": (pa.large_string(), WORDS),
-    "string view": (pa.string_view(), WORDS),
+    "string": (pa.string(), TEXTS),
+    "large string": (pa.large_string(), TEXTS),
+    "string view": (pa.string_view(), TEXTS),
     "binary": (pa.binary(), [b"b", None, b"", b"\xff", b"b", b"a\0b", b"a"]),
     "large binary": (pa.large_binary(), [b"b", None, b"", b"\xff", b"b"]),
     "fixed binary": (pa.binary(2), [b"ab", None, b"\0\0", b"ab"]),
     "bool": (pa.bool_(), [True, None, False, True]),
-    "dictionary of text": (pa.dictionary(pa.int8(), pa.string()), WORDS),
+    "dictionary of text": (pa.dictionary(pa.int8(), pa.string()), TEXTS),
     "dictionary of numbers": (pa.dictionary(pa.uint16(), pa.int64()), _ends(64, True)),
     "null": (pa.null(), [None, None]),
 }
@@ -92,26 +90,26 @@ LAYOUTS: dict[str, Callable[[pa.Array], pa.Array | pa.ChunkedArray]] = {
 }
 
 
-def check(made: Dictionary, batches: Sequence[pa.Array | pa.ChunkedArray]) -> list[Any]:
+def check(dictionary: Dictionary, batches: Sequence[pa.Array | pa.ChunkedArray]) -> list[Any]:
     """Encode one after the other; equal values have one code in all of them."""
     code_of: dict[Any, int] = {None: 0}
-    found = []
+    encoded = []
     for batch in batches:
-        known = made.decode(np.arange(made.size, dtype=np.int32)).to_pylist()
-        codes = made.encode(batch)
+        known = dictionary.decode(np.arange(dictionary.size, dtype=np.int32)).to_pylist()
+        codes = dictionary.encode(batch)
         assert codes.dtype == np.int32 and len(codes) == len(batch)
-        values = [same(each) for each in batch.to_pylist()]
+        values = [same(value) for value in batch.to_pylist()]
         for value, code in zip(values, codes.tolist(), strict=True):
             assert code_of.setdefault(value, code) == code, (value, code)
-        assert [same(v) for v in made.decode(codes).to_pylist()] == values
-        now = made.decode(np.arange(made.size, dtype=np.int32)).to_pylist()
+        assert [same(v) for v in dictionary.decode(codes).to_pylist()] == values
+        now = dictionary.decode(np.arange(dictionary.size, dtype=np.int32)).to_pylist()
         assert [same(v) for v in now[: len(known)]] == [same(v) for v in known], "old codes stay"
-        found.append(codes)
-    assert sorted(code_of.values()) == list(range(made.size)), "codes are dense and distinct"
-    assert [same(v) for v in made.domain.to_pylist()] == [
+        encoded.append(codes)
+    assert sorted(code_of.values()) == list(range(dictionary.size)), "codes are dense and distinct"
+    assert [same(v) for v in dictionary.domain.to_pylist()] == [
         value for value, _ in sorted(code_of.items(), key=lambda item: item[1])
     ]
-    return found
+    return encoded
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -120,13 +118,15 @@ def check(made: Dictionary, batches: Sequence[pa.Array | pa.ChunkedArray]) -> li
 def test_every_type(kind: str, layout: str, threads: int) -> None:
     dtype, values = VALUES[kind]
     array = pa.array(values, dtype)
-    first, later = array[: len(values) // 2], LAYOUTS[layout](array)
-    check(Dictionary(threads), [first, later, pa.nulls(2, dtype), array[:0]])
-    made = Dictionary(threads)
-    check(made, [array[:0], pa.nulls(2, dtype), later, LAYOUTS[layout](first)])
+    first, whole = array[: len(values) // 2], LAYOUTS[layout](array)
+    check(Dictionary(threads), [first, whole, pa.nulls(2, dtype), array[:0]])
+    dictionary = Dictionary(threads)
+    check(dictionary, [array[:0], pa.nulls(2, dtype), whole, LAYOUTS[layout](first)])
     for nothing in (array[:0], pa.nulls(2, dtype)):
         other = Dictionary(threads)
-        assert other.decode(other.encode(nothing)).type == made.domain.type, "even if all is NULL"
+        assert other.decode(other.encode(nothing)).type == dictionary.domain.type, (
+            "even if all is NULL"
+        )
 
 
 MEETING: dict[str, list[pa.Array]] = {
@@ -180,10 +180,10 @@ def test_types_that_meet(kind: str) -> None:
     ids=["double", "decimal", "instant"],
 )  # fmt: skip
 def test_keys_that_no_type_can_hold(first: pa.Array, second: pa.Array) -> None:
-    made = Dictionary()
-    made.encode(first)
+    dictionary = Dictionary()
+    dictionary.encode(first)
     with pytest.raises(EngineError, match=r"cannot be compared: .* Cast one of the columns"):
-        made.encode(second)
+        dictionary.encode(second)
 
 
 # -- numbering, spaces, groups: all ways to compute them give the same partition --------------------
@@ -196,9 +196,9 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """How integers are numbered; and threads that take two rows each."""
     answer = {"tables": True, "hashes": False}.get(request.param)
     if answer is not None:
-        for module in (dictionary, spaces, star):
+        for module in (dictionary_module, spaces, numbering):
             monkeypatch.setattr(module, "is_small", lambda span, length: answer)
-    monkeypatch.setattr(parallel, "GRAIN", 2)
+    monkeypatch.setattr(parallel, "MIN_ROWS_PER_THREAD", 2)
     return str(request.param)
 
 
@@ -211,9 +211,9 @@ def test_numbering_of_integers(way: str, dtype: pa.DataType) -> None:
     @given(st.lists(column, max_size=3), st.sampled_from(sorted(LAYOUTS)))
     def run(batches: list[list[int | None]], layout: str) -> None:
         raw = pa.int32() if dtype.bit_width == 32 else pa.int64()
-        arrays = [LAYOUTS[layout](pa.array(each, raw).cast(dtype)) for each in batches]
+        arrays = [LAYOUTS[layout](pa.array(batch, raw).cast(dtype)) for batch in batches]
         alone, shared = (check(Dictionary(threads), arrays) for threads in (1, 2))
-        assert [each.tolist() for each in alone] == [each.tolist() for each in shared]
+        assert [codes.tolist() for codes in alone] == [codes.tolist() for codes in shared]
 
     run()
 
@@ -256,7 +256,7 @@ def test_spaces(way: str) -> None:
     @given(st.integers(1, 4), st.lists(st.lists(st.tuples(*[CODES] * 4)), max_size=3))
     def run(width: int, batches: list[list[tuple[int, ...]]]) -> None:
         names = tuple("abcd"[:width])
-        found = []
+        by_book = []
         for book in (Codebook(1), Codebook(2)):
             space, id_of, numbers = book.space(names), {}, []
             for rows in batches:
@@ -274,8 +274,8 @@ def test_spaces(way: str) -> None:
             given_ids = [at for at in id_of.values() if at]
             assert sorted(set(given_ids)) == list(range(1, space.size))
             assert len(given_ids) == len(set(given_ids))
-            found.append(numbers)
-        assert found[0] == found[1], "threads change nothing"
+            by_book.append(numbers)
+        assert by_book[0] == by_book[1], "threads change nothing"
         assert all(space.codes(name)[0] == 0 for name in names)
 
     run()
@@ -303,8 +303,8 @@ def test_groups_take_null_for_a_value(way: str) -> None:
         size = 5 if way == "tables" else size  # a table over all that may be there
         rows = [tuple(code * (size // 5) for code in row) for row in drawn]
         columns = [np.array([row[i] for row in rows], np.int32) for i in range(3)]
-        groups, found = group(columns, [size] * 3, len(rows))
-        distinct = list(zip(*(each.tolist() for each in found), strict=True))
+        groups, codes = number_rows(columns, [size] * 3, len(rows))
+        distinct = list(zip(*(column.tolist() for column in codes), strict=True))
         assert [distinct[at] for at in groups.tolist()] == rows
         assert len(distinct) == len(set(rows))
 
@@ -312,8 +312,8 @@ def test_groups_take_null_for_a_value(way: str) -> None:
 
 
 def test_no_attribute_is_one_group() -> None:
-    groups, found = group([], [], 3)
-    assert (groups.tolist(), found) == ([0, 0, 0], [])
+    groups, codes = number_rows([], [], 3)
+    assert (groups.tolist(), codes) == ([0, 0, 0], [])
 
 
 @settings(max_examples=examples(100), deadline=None)
@@ -321,7 +321,7 @@ def test_no_attribute_is_one_group() -> None:
 def test_the_rows_of_an_id(ids: list[int], wanted: list[int]) -> None:
     """An id may be newer than the index: then no row has it."""
     index = RowIndex(np.array(ids, np.int32), 6)
-    expected = [row for each in wanted for row, at in enumerate(ids) if at == each]
+    expected = [row for id_ in wanted for row, at in enumerate(ids) if at == id_]
     assert index.rows(np.array(wanted, np.int64)).tolist() == expected
     assert index.count(np.array(wanted, np.int64)) == len(expected)
 
@@ -330,9 +330,9 @@ def test_the_rows_of_an_id(ids: list[int], wanted: list[int]) -> None:
 @given(st.lists(st.integers(0, 5)))
 def test_the_place_of_an_id(ids: list[int]) -> None:
     places = np.zeros(6, np.uint32)
-    met = [at for at in ids if at]
-    assert place(np.array(ids, np.int32), places) == (len(set(met)) == len(met))
-    if len(set(met)) == len(met):
+    valid = [at for at in ids if at]
+    assert place(np.array(ids, np.int32), places) == (len(set(valid)) == len(valid))
+    if len(set(valid)) == len(valid):
         assert places.tolist() == [
             0,
             *(ids.index(at) + 1 if at in ids else 0 for at in range(1, 6)),
@@ -343,7 +343,7 @@ def test_the_place_of_an_id(ids: list[int]) -> None:
 def test_ids_tell_their_codes_unless_one_is_null(nulls: bool) -> None:
     """So codes that were only made for ids are given up; with NULLs each attribute keeps its own."""
     a, b = [1, 2, None if nulls else 1, 2], ["x", None if nulls else "y", "y", "y"]
-    table = Relation(Codebook(1), ArrowColumns(pa.table({"a": a, "b": b})))
+    table = EncodedRelation(Codebook(1), ArrowColumns(pa.table({"a": a, "b": b})))
     names = {"a": "a", "b": "b"}
     ids = table.ids(table.book.space(("a", "b")), names)
     assert [bool(at) for at in ids] == [

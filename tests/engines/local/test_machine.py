@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from calitree.engines.local.encoding.values import from_halves
-from calitree.engines.local.vm import machine, parallel
-from calitree.engines.local.vm.machine import LANES
+from calitree.engines.local.vm import parallel
+from calitree.engines.local.vm.machine import LANES, Opcode
 from calitree.engines.local.vm.program import Accumulator, Program, Register
 
 Array = Any
@@ -51,7 +51,7 @@ class Data:
             (sums,) = self.program.sum(register, row, self.rows)
         else:  # of one value each, so nothing can be too large
             sums = self.program._accumulate(
-                machine.SCATTER_INT, register, row, Accumulator(self.rows, 0, "add")
+                Opcode.SCATTER_INT, register, row, Accumulator(self.rows, 0, "add")
             )
         assert self.program.run(1)
         return sums.data[self.visited]
@@ -118,7 +118,7 @@ INSTRUCTIONS: dict[str, tuple[Write, Callable[[Data], Array]]] = {
         lambda p, d: p.keep(p.load(d.double / d.flag), p.load(d.flag)),
         lambda d: np.where(d.flag, d.double, 0),
     ),
-    # products of what is made for them alone, and of what others use too
+    # products of what only they use, and of what others use too
     "multiply by gathered": (
         lambda p, d: p.multiply(p.load(d.long, LONG), few(p, d)), lambda d: d.long * d.few_by_id[d.ids],
     ),
@@ -167,11 +167,11 @@ def test_an_instruction(name: str, chosen: str) -> None:
         data = Data(rows, chosen)
         register = write(data.program, data)
         before = {n: v.copy() for n, v in vars(data).items() if isinstance(v, np.ndarray)}
-        found = data.lanes(register)
+        lanes = data.lanes(register)
         changed = [n for n, v in before.items() if not np.array_equal(v, vars(data)[n])]
         assert not changed, "registers that stand for a column are not written to"
         assert register.real == (expected(data).dtype.kind == "f")
-        assert np.array_equal(found, expected(data)[data.visited]), rows
+        assert np.array_equal(lanes, expected(data)[data.visited]), rows
 
 
 # -- accumulators ----------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def test_an_instruction(name: str, chosen: str) -> None:
 @pytest.fixture(params=[1, 2, 3])
 def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Each takes at least 700 rows, so that what they found must be merged."""
-    monkeypatch.setattr(parallel, "GRAIN", 700)
+    monkeypatch.setattr(parallel, "MIN_ROWS_PER_THREAD", 700)
     return int(request.param)
 
 
@@ -188,7 +188,7 @@ ROWS = 12 * LANES
 
 
 def grouped(ids: Array, groups: int, of: Callable[[Array], Any]) -> list[Any]:
-    return [of(np.flatnonzero(ids == each)) for each in range(groups)]
+    return [of(np.flatnonzero(ids == group)) for group in range(groups)]
 
 
 @pytest.mark.parametrize("by_group", [True, False])
@@ -201,7 +201,7 @@ def test_sums(threads: int, by_group: bool) -> None:
     some = program.any(program.load((data.long > 2**40 * 0.99) * data.flag), index, size)
     (count,) = program.sum(program.constant(1), index, size)
     assert program.run(threads)
-    assert all(len(each.copies) == threads for each in (whole, real, some, count))
+    assert all(len(into.copies) == threads for into in (whole, real, some, count))
     for _ in range(2):  # reading merges, which must be done once
         assert whole.data.tolist() == grouped(ids, size, lambda at: data.long[at].sum())
         assert np.allclose(real.data, grouped(ids, size, lambda at: data.double[at].sum()), 1e-12)
@@ -261,7 +261,7 @@ def test_a_product_that_does_not_fit_is_told(threads: int, where: int, value: in
         squares = program.sum(program.multiply(register, program.load(abs(values), 2**33)), None, 1)
         assert program.run(threads) is not wrong
         if not wrong:
-            upper, lower = (int(each.data[0]) for each in squares)
+            upper, lower = (int(half.data[0]) for half in squares)
             assert (upper << 32) + lower == ROWS - 1 + 2**62
 
 
@@ -311,11 +311,11 @@ def test_extremes(threads: int, kind: str, largest: bool, by_group: bool) -> Non
     program = Program(ROWS)
     index = program.index(ids) if by_group else None
     mask = program.load(there)
-    found = program.extreme(program.load(values), mask, index, groups, largest)
+    extremes = program.extreme(program.load(values), mask, index, groups, largest)
     seen = program.any(mask, index, groups)
     assert program.run(threads)
-    assert len(found.copies) == threads
-    result, rows = found.data, seen.data
+    assert len(extremes.copies) == threads
+    result, rows = extremes.data, seen.data
     for at in range(groups):
         mine = values[(ids == at) & there].tolist()
         assert bool(rows[at]) == bool(mine)
@@ -347,18 +347,25 @@ def test_equal_instructions_are_written_once() -> None:
     assert len(p._accumulators) == 2
 
 
+def test_the_table_of_opcodes_is_whole() -> None:
+    """Every instruction has a number, a meaning and a kernel of its own."""
+    assert [int(opcode) for opcode in Opcode] == list(range(len(Opcode)))
+    assert all(opcode.meaning for opcode in Opcode)
+    assert len({opcode.kernel for opcode in Opcode}) == len(Opcode)
+
+
 def test_arrays_live_as_long_as_the_program() -> None:
     """It has only their addresses; each of these would else be given the place of the one before."""
     program = Program(1000)
     sums = [program.sum(program.load(np.full(1000, i), i), None, 1)[0] for i in range(50)]
     assert program.run(1)
-    assert [each.data[0] for each in sums] == [1000 * i for i in range(50)]
+    assert [total.data[0] for total in sums] == [1000 * i for i in range(50)]
 
 
 def test_few_rows_or_many_groups_are_not_shared_between_threads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(parallel, "GRAIN", 10)
+    monkeypatch.setattr(parallel, "MIN_ROWS_PER_THREAD", 10)
     for rows, groups, copies in ((100, 50, 2), (100, 51, 1), (19, 1, 1), (20, 1, 2)):
         program = Program(rows)
         index = program.index(np.zeros(rows, np.int32))

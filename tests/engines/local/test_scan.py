@@ -19,7 +19,7 @@ from calitree.engines.local.scan.axes import Axes, ProbedMessages
 from calitree.engines.local.scan.groups import Grouping
 from calitree.engines.local.scan.scan import Scan
 from calitree.engines.local.tables.legs import Leg
-from calitree.engines.local.tables.tables import ArrowColumns, Relation
+from calitree.engines.local.tables.tables import ArrowColumns, EncodedRelation
 from calitree.engines.local.vm import parallel
 from calitree.engines.local.vm.program import Program
 from calitree.wide_table import WideTable
@@ -129,7 +129,7 @@ def test_ids_that_come_during_a_scan_change_nothing() -> None:
 
     def leg(**columns: list[int]) -> Leg:
         names = {name: name for name in columns}
-        return Leg(Relation(book, ArrowColumns(pa.table(columns))), names)
+        return Leg(EncodedRelation(book, ArrowColumns(pa.table(columns))), names)
 
     def grow(start: int) -> None:
         leg(a=[start], b=[start + 1]).ids(book.space(("a", "b")))
@@ -158,10 +158,10 @@ def test_groups_that_have_no_room_are_numbered(monkeypatch: pytest.MonkeyPatch) 
 
     def spied(columns: Sequence[Any], sizes: Sequence[int], length: int) -> Any:
         numbered.append(length)
-        return group(columns, sizes, length)
+        return number_rows(columns, sizes, length)
 
-    group = groups.group
-    monkeypatch.setattr(groups, "group", spied)
+    number_rows = groups.number_rows
+    monkeypatch.setattr(groups, "number_rows", spied)
     wide = graph(without(database(nulls=True), "offers"), LocalEngine(large=LARGE_ROWS)).calibrate()
     numbered.clear()
     for names, expected in ((["label"], []), (["label", "sales.item", "units"], [6000])):
@@ -213,7 +213,7 @@ def test_all_kinds_of_measures_and_groups(nulls: bool) -> None:
 
 def test_two_threads_find_the_same(spy: Spy) -> None:
     """In a table that is large enough for two to be used, by all that numbers, reads and sums."""
-    tables = database(2 * parallel.GRAIN + 1, nulls=True)
+    tables = database(2 * parallel.MIN_ROWS_PER_THREAD + 1, nulls=True)
     answers = []
     for threads in (1, 2):
         wide = graph(tables, LocalEngine(threads)).calibrate(MEASURES, memory_limit=0)

@@ -16,7 +16,7 @@ from calitree.engines.api.contraction import Column, Contraction, Input, Lifted,
 from calitree.engines.api.semiring import MAX, MIN, SUM_PRODUCT
 from calitree.engines.local import LocalEngine
 from calitree.engines.local.encoding.wire import from_wire, merging, to_wire
-from calitree.engines.local.tables.tables import Message
+from calitree.engines.local.tables.tables import EncodedMessage
 from calitree.sql.nodes import column, marked
 from calitree.sql.parser import expression_of
 from calitree.types import Kind
@@ -44,21 +44,21 @@ def tables(draw: st.DrawFn) -> pa.Table:
 
 def outputs() -> tuple[Output, ...]:
     """By key and in total: sums of numbers, extremes of everything, and a count."""
-    found = [Column("n", SUM_PRODUCT, ())]
+    columns = [Column("n", SUM_PRODUCT, ())]
     for name, (kind, _, _) in KINDS.items():
         lifted = Lifted(0, (expression_of(marked(column(name), kind)),))
         semirings = [MIN, MAX, SUM_PRODUCT] if kind.is_number else [MIN, MAX]
-        found += [Column(f"{each.name} {name}", each, (lifted,)) for each in semirings]
-    return tuple(Output((0,), (), keep, tuple(found)) for keep in (("k",), ()))
+        columns += [Column(f"{ring.name} {name}", ring, (lifted,)) for ring in semirings]
+    return tuple(Output((0,), (), keep, tuple(columns)) for keep in (("k",), ()))
 
 
-def computed(engine: LocalEngine, table: pa.Table) -> list[Message]:
+def computed(engine: LocalEngine, table: pa.Table) -> list[EncodedMessage]:
     relation = engine.load("r", table)
     names = {name: name for name in table.column_names}
     return engine.contract(Contraction((Input(relation, names),), outputs()))
 
 
-def contents(engine: LocalEngine, message: Message) -> Any:
+def contents(engine: LocalEngine, message: EncodedMessage) -> Any:
     def key(row: dict[str, Any]) -> Any:
         return str(row.get("k"))
 
@@ -88,8 +88,8 @@ def test_parts_sum_up_to_the_whole(large: int) -> None:
         parts = [computed(LocalEngine(large=large), piece) for piece in pieces]
         for i, (output, expected) in enumerate(zip(outputs(), computed(whole, table), strict=True)):
             together = from_wire(home.book, [to_wire(part[i]) for part in parts])
-            (found,) = home.contract(merging(together, output))
-            rows, exact = contents(home, found)
+            (message,) = home.contract(merging(together, output))
+            rows, exact = contents(home, message)
             wanted, _ = contents(whole, expected)
             assert rows == approximately(wanted)
             assert exact == all(isinstance(row["sum i"], int) for row in rows)

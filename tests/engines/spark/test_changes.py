@@ -29,7 +29,7 @@ from calitree.engines.api.contraction import (
 )
 from calitree.engines.api.semiring import AVG, BOOL, MAX, MIN, SUM_PRODUCT, Semiring
 from calitree.engines.hybrid import HybridEngine
-from calitree.engines.local.tables.tables import Relation
+from calitree.engines.local.tables.tables import EncodedRelation
 from calitree.engines.reference import ReferenceEngine
 from calitree.engines.spark import SparkEngine
 from calitree.engines.spark.table import SparkTable, decoded, measure
@@ -579,10 +579,10 @@ def test_a_few_row_groups_are_read_here(sorted_file: str) -> None:
 def test_large_files_are_read_by_spark(spark: Any, sorted_file: str) -> None:
     engine = HybridEngine(spark, in_process=30_000)
     relation = engine.load("t", sorted_file)
-    assert isinstance(relation, Relation)
+    assert isinstance(relation, EncodedRelation)
     schema = engine.schema(relation)
     found = engine.select(of(relation), expression("k % 5000 = 7", schema))
-    assert isinstance(found, Relation)
+    assert isinstance(found, EncodedRelation)
     assert found.columns.schema == schema
     assert sorted(read(engine, found)) == [(7, None), (5007, None)]
     no = pa.table({"x": pa.array([None], pa.float64())})

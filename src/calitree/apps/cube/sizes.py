@@ -25,7 +25,7 @@ from calitree.engines.api.protocol import Engine
 from calitree.engines.api.semiring import SUM_PRODUCT
 from calitree.engines.api.signed import Linear
 from calitree.errors import MissingRelationError
-from calitree.jointree.hypertree import Edge
+from calitree.jointree.bag import Edge
 from calitree.query.annotation import COUNT, GroupBy
 from calitree.query.binder import Question
 from calitree.wide_table import WideTable
@@ -49,7 +49,8 @@ class Sizes:
         self.plain = now.cube_pivot(Question((), where))
         every = now.cube_pivot(Question(tuple(columns), where))
         self.inside: dict[Edge, Carried] = {
-            edge: every.carried[edge] - self.plain.carried[edge] for edge in self.plain.edges
+            edge: every.beyond_separator[edge] - self.plain.beyond_separator[edge]
+            for edge in self.plain.edges
         }
         """For each edge, the attributes that a message along it may carry."""
         self._own = frozenset(now.pivot.keys.values())
@@ -103,12 +104,12 @@ class Sizes:
         least = inf
         for attribute in carried:
             least = min(least, self._distinct[attribute] * self.rows((edge, carried - {attribute})))
-        for relation in self.plain.sides[edge].relations:
+        for relation in self.plain.subtrees[edge].relations:
             here = carried & self.tree.relations[relation]
             if len(here) > 1:
                 rest = self.rows((edge, carried - here))
                 least = min(least, self.schema.rows(relation) * rest)
-        largest = max(map(self.schema.rows, self.plain.sides[edge].relations))
+        largest = max(map(self.schema.rows, self.plain.subtrees[edge].relations))
         return min(least, self._joined_behind(edge)) if least > largest else least
 
     def _joined_behind(self, edge: Edge) -> float:
@@ -144,7 +145,7 @@ class Sizes:
 
     def _cells(self, state: State) -> int:
         edge, carried = state
-        columns = self.plain.sides[edge].columns
+        columns = self.plain.subtrees[edge].columns
         parts = sum(len(stored_parts("", each.semiring)) for each in columns)
         return len(self.plain.keep[edge]) + len(carried) + parts
 

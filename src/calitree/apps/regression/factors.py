@@ -17,8 +17,8 @@ from sqlglot import exp
 from calitree.engines.api.semiring import SUM_PRODUCT
 from calitree.errors import QueryError
 from calitree.jointree.schema import Schema
-from calitree.query.aggregates import Measure
 from calitree.query.annotation import COUNT, Aggregate, Lift
+from calitree.query.measure import Measure
 from calitree.sql.nodes import binary, cast, column, marked, number, ratio
 from calitree.sql.parser import expression_of, parse
 from calitree.types import Kind

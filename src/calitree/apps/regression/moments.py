@@ -18,8 +18,8 @@ from calitree.apps.regression.gram import Gram
 from calitree.calibration.planning.plan import Plan
 from calitree.errors import QueryError
 from calitree.progress import Listener, Progress, progress_bar
-from calitree.query.aggregates import Measure
 from calitree.query.binder import Question
+from calitree.query.measure import Measure
 from calitree.wide_table import WideTable
 
 if TYPE_CHECKING:

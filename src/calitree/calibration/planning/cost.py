@@ -1,8 +1,8 @@
 """Estimated work of messages, in rows: enough to tell a fact table from a dimension, no more.
 
-Known sizes (relations, stored messages) are used where there are any. An attribute has at most as
-many values as the smallest relation that has it; how many a separator has, the pivot's message over it
-tells.
+Known sizes (relations, stored messages) are used where there are any. An attribute has at most as many
+values as the smallest relation that has it; the pivot's message over a separator tells how many values
+that has.
 """
 
 from __future__ import annotations
@@ -13,22 +13,21 @@ from math import inf, prod
 
 from calitree.calibration.message import Message
 from calitree.calibration.planning.placement import Placement
-from calitree.calibration.planning.staleness import AtHand
+from calitree.calibration.planning.staleness import Available
 from calitree.calibration.state import TreeState
 from calitree.engines.api.contraction import Table
-from calitree.jointree.hypertree import Edge
+from calitree.jointree.bag import Edge
 from calitree.jointree.schema import Schema
 
 ABSORBING = 1.02
-"""What absorbing costs more than sending, where a message can be kept for later queries: an answer
-cannot.
-"""
+"""How much more absorbing costs than sending, where messages are kept for other queries: an answer is not."""
 
 
 class Cost:
-    """Estimates for one placement. `stored` tells which messages are at hand, `keeps` whether new
-    ones are kept, `refreshing` what those that are stale still cost, `cardinalities` how many
-    combinations of values some attributes have.
+    """Estimates for one placement.
+
+    `stored` are the messages that there are, `keeps` tells whether new ones are kept, `refreshing` is the
+    work that stale ones still need, `cardinalities` how many combinations of values some attributes have.
     """
 
     def __init__(
@@ -36,16 +35,14 @@ class Cost:
         schema: Schema,
         placement: Placement,
         stored: Mapping[Edge, Message],
+        *,
         keeps: bool = True,
         refreshing: Mapping[Edge, float] | None = None,
         cardinalities: Mapping[frozenset[str], int] | None = None,
     ) -> None:
         self.absorbing = ABSORBING if keeps else 1.0
-        self.schema = schema
-        self.placement = placement
-        self.tree = placement.tree
-        self.stored = stored
-        self.edges, self.keep, self.carried = placement.edges, placement.keep, placement.carried
+        self.schema, self.placement, self.tree = schema, placement, placement.tree
+        self.stored, self.keep = stored, placement.keep
         self.neighbours = {bag.name: self.tree.neighbours(bag.name) for bag in self.tree.bags}
         self.relations = {
             bag.name: [r for r in bag.relations if r in placement.query.relations]
@@ -58,10 +55,11 @@ class Cost:
         self._work: dict[Edge, float] = dict(refreshing or {})
 
     def distinct(self, attribute: str) -> float:
+        """How many values an attribute has at most."""
         if attribute not in self._distinct:
             rows = [
                 self.schema.relations[relation].table.rows
-                for relation in self.schema.attributes[attribute].relations
+                for relation, _ in self.schema.attributes[attribute].columns
                 if relation in self.placement.query.relations
             ]
             known = self.cardinalities.get(frozenset((attribute,)))
@@ -75,8 +73,7 @@ class Cost:
             if edge in self.stored:
                 self._rows[edge] = self.stored[edge].table.rows
             else:
-                keep = self.keep[edge]
-                values = prod(self.distinct(a) for a in keep)
+                values = prod(self.distinct(a) for a in self.keep[edge])
                 self._rows[edge] = min(self.joined(source, target), values)
         return self._rows[edge]
 
@@ -94,11 +91,11 @@ class Cost:
         return here * prod([self.fanout(w, bag) for w in incoming])
 
     def fanout(self, source: str, target: str) -> float:
-        """How many rows of the message join one row at most: one a key, if nothing is carried."""
+        """How many rows of the message join one row at most: one, if it keeps only its separator."""
         edge = (source, target)
         if edge not in self._fanout:
-            if self.carried[edge]:
-                separator = self.placement.sides[edge].separator
+            if self.placement.beyond_separator[edge]:
+                separator = self.placement.subtrees[edge].separator
                 keys = self.cardinalities.get(separator) or prod(map(self.distinct, separator))
                 self._fanout[edge] = max(1.0, self.rows(source, target) / keys)
             else:
@@ -106,16 +103,15 @@ class Cost:
         return self._fanout[edge]
 
     def contraction(self, bag: str, target: str | None) -> float:
+        """The rows joined at a bag, and those of the messages that arrive there."""
         incoming = (w for w in self.neighbours[bag] if w != target)
         return self.joined(bag, target) + sum(self.rows(w, bag) for w in incoming)
 
     def message(self, source: str, target: str) -> float:
-        """The work to have the message: none if it is stored, else its own and that of those it
-        needs.
-        """
+        """The work to have the message: none if it is stored, else its own and that of those it needs."""
         edge = (source, target)
         if edge not in self._work:
-            if edge in self.stored or edge not in self.edges:
+            if edge in self.stored or edge not in self.placement.edges:
                 return 0.0
             needed = (w for w in self.neighbours[source] if w != target)
             own = self.contraction(source, target) + self.rows(source, target)
@@ -123,27 +119,29 @@ class Cost:
         return self._work[edge]
 
     def least(self, root: str) -> float:
-        """What `answer` is at least, told without a look at any message."""
+        """A lower bound of `answer` that looks at no message."""
         return self.absorbing * (self.largest(root) or 0)
 
     def answer(self, root: str) -> float:
-        """The work to answer at this root.
-
-        Absorbing counts a little more than sending: a message can be kept for later queries, an
-        answer cannot.
-        """
+        """The work to answer at this root."""
         sent = sum(self.message(w, root) for w in self.neighbours[root])
         return self.absorbing * self.contraction(root, None) + sent
 
 
-def choose_root(state: TreeState, schema: Schema, placement: Placement, at_hand: AtHand) -> str:
+def choose_root(
+    state: TreeState, schema: Schema, placement: Placement, available: Available
+) -> str:
     """Single-query optimisation (§3.3.1): the cheapest bag."""
-    # What is worth keeping beside a cube is in the cube.
-    keeps = not state.cube_pivots and state.store.memory_limit > 0
-    work = {edge: stale.work for edge, stale in at_hand.stale.items()}
-    return cheapest_root(
-        Cost(schema, placement, at_hand.messages, keeps, work, state.cardinalities)
+    cost = Cost(
+        schema,
+        placement,
+        available.messages,
+        # What is worth keeping beside a cube is in the cube.
+        keeps=not state.cube_pivots and state.store.memory_limit > 0,
+        refreshing={edge: stale.work for edge, stale in available.stale.items()},
+        cardinalities=state.cardinalities,
     )
+    return cheapest_root(cost)
 
 
 def cheapest_root(cost: Cost) -> str:
@@ -158,7 +156,7 @@ def cheapest_root(cost: Cost) -> str:
     return bags[best[-1]].name
 
 
-class Unreachable:
+class UnreadableTable:
     """Stands for a table that cannot be read: larger than any other, where plans are compared."""
 
     rows = 1 << 62
@@ -169,10 +167,11 @@ class Unreachable:
         self.kinds, self.null_free = table.kinds, table.null_free
 
 
-def reachable(schema: Schema, missing: Collection[str]) -> Schema:
-    """The schema to plan with, so that the missing relations are needed only where all ways do."""
-    relations = {
-        name: replace(each, table=Unreachable(each.table)) if name in missing else each
-        for name, each in schema.relations.items()
+def avoiding(schema: Schema, missing: Collection[str]) -> Schema:
+    """The schema to plan with, so that missing relations are read only if there is no other way."""
+    unreadable = {
+        name: replace(relation, table=UnreadableTable(relation.table))
+        for name, relation in schema.relations.items()
+        if name in missing
     }
-    return replace(schema, relations=relations)
+    return schema.having(unreadable)

@@ -1,5 +1,4 @@
-"""A plan is a value: which messages are reused, which are computed and why, and where the answer is
-absorbed.
+"""A plan is a value: messages to reuse, messages to compute and why, and where the answer is absorbed.
 
 `print(plan)` reads:
 
@@ -17,13 +16,15 @@ from typing import NamedTuple
 
 from calitree.calibration.message import MessageKey
 from calitree.calibration.planning.placement import Placement
-from calitree.jointree.hypertree import Edge
+from calitree.calibration.planning.staleness import Available
+from calitree.calibration.projection import Projection
+from calitree.jointree.bag import Edge
 from calitree.query.annotation import Aggregate, Annotation, Lift
 from calitree.sql.parser import Expression
 
 
 class PivotMessage(NamedTuple):
-    """What the pivot's message along an edge depends on, and what it carries."""
+    """What the pivot's message along an edge depends on, and its columns."""
 
     key: MessageKey
     columns: tuple[Aggregate, ...]
@@ -31,7 +32,7 @@ class PivotMessage(NamedTuple):
 
 @dataclass(frozen=True)
 class Send:
-    """One message to compute: what it keeps, filters and carries."""
+    """One message to compute: the attributes it keeps, its filters and its columns."""
 
     key: MessageKey
     keep: tuple[str, ...]
@@ -43,11 +44,13 @@ class Send:
     @classmethod
     def of(cls, placement: Placement, edge: Edge, pivot: Placement | None = None) -> Send:
         """The message of an edge under a placement."""
-        theirs = (
-            None if pivot is None else PivotMessage(pivot.keys[edge], pivot.sides[edge].columns)
+        return cls(
+            placement.keys[edge],
+            placement.keep[edge],
+            placement.where(*edge),
+            placement.subtrees[edge].columns,
+            None if pivot is None else PivotMessage(pivot.keys[edge], pivot.subtrees[edge].columns),
         )
-        where, columns = placement.where(*edge), placement.sides[edge].columns
-        return cls(placement.keys[edge], placement.keep[edge], where, columns, theirs)
 
     @property
     def why(self) -> str:
@@ -55,8 +58,8 @@ class Send:
         if self.pivot is None:
             return ""
         here, theirs = self.key.annotations, self.pivot.key.annotations
-        reasons = [f"{each} is not in the pivot" for each in sorted(map(str, here - theirs))]
-        reasons += [f"the pivot's {each} is not wanted" for each in sorted(map(str, theirs - here))]
+        reasons = [f"{more} is not in the pivot" for more in sorted(map(str, here - theirs))]
+        reasons += [f"the pivot's {less} is not wanted" for less in sorted(map(str, theirs - here))]
         if reasons:
             return "; ".join(reasons)
         new = [column for column in self.aggregates if column not in self.pivot.columns]
@@ -100,7 +103,27 @@ class Measured:
 
 @dataclass(frozen=True)
 class Plan:
-    """How to answer a query, or (`absorb` is None) how to calibrate."""
+    """How a query is answered, or a tree calibrated.
+
+    Attributes:
+        root: The bag where the answer is absorbed.
+        steps: The contractions that send messages, in order.
+        reused: The messages that are reused as they are.
+        absorb: The contraction at the root; None if a tree is calibrated.
+        placed: Each annotation, and the bag where it takes effect.
+        refreshed: Stored messages that must first be brought up to date.
+        adjusts: The relation of which only what has changed is absorbed, to adjust the answer of the
+            version before; empty if the answer is computed as a whole.
+        measured: Of a plan that has been run, the rows and seconds of each message; None is the
+            absorption.
+        ways: How the engine would compute each message, if it has several ways.
+
+    Example:
+        >>> print(wide.plan(group_by=["city"]))
+        root stores   reused 1 of 1 messages
+        reuse   sales→stores
+        absorb  stores         keep stores.city
+    """
 
     root: str
     steps: tuple[Step, ...]
@@ -108,12 +131,9 @@ class Plan:
     absorb: Absorb | None
     placed: tuple[tuple[Annotation, str], ...] = ()
     refreshed: tuple[MessageKey, ...] = ()
-    """Messages at hand that must first be brought up to date."""
     adjusts: str = ""
-    """The relation of which only what has changed is absorbed, to adjust the answer before it."""
     measured: Mapping[MessageKey | None, Measured] = field(default_factory=dict, compare=False)
     ways: Mapping[MessageKey | None, str] = field(default_factory=dict, compare=False)
-    """In which way the engine would compute each, if it has several; None is the absorption."""
 
     @property
     def computed(self) -> tuple[MessageKey, ...]:
@@ -122,13 +142,24 @@ class Plan:
 
     @property
     def refreshed_already(self) -> Plan:
-        """This plan once its messages are up to date."""
+        """The plan once its messages are up to date."""
         if not self.refreshed:
             return self
         return replace(self, reused=(*self.reused, *self.refreshed), refreshed=())
 
     def after(self, measured: Mapping[MessageKey | None, Measured]) -> Plan:
-        """This plan, having been run."""
+        """The plan, having been run.
+
+        Args:
+            measured: The rows and seconds of each message; None is the absorption.
+
+        Returns:
+            A plan that prints them.
+
+        Example:
+            >>> wide.plan().after(wide.query().plan.measured).seconds is None
+            False
+        """
         return replace(self, measured=dict(measured))
 
     @property
@@ -136,10 +167,9 @@ class Plan:
         """The time its contractions took, once run."""
         if not self.measured:
             return None
-        firsts = [self.measured[step.sends[0].key] for step in self.steps]
-        firsts += [self.measured[key] for key in self.refreshed if key in self.measured]
-        last = [self.measured[None]] if None in self.measured else []
-        return sum(each.seconds for each in firsts + last)
+        contractions: list[MessageKey | None] = [step.sends[0].key for step in self.steps]
+        contractions += [key for key in (*self.refreshed, None) if key in self.measured]
+        return sum(self.measured[key].seconds for key in contractions)
 
     def __str__(self) -> str:
         total = len(self.reused) + len(self.refreshed) + len(self.computed)
@@ -158,7 +188,7 @@ class Plan:
         if self.absorb is not None:
             keep = f"keep {', '.join(self.absorb.keep)}" if self.absorb.keep else "total"
             if self.absorb.where:
-                keep += f" where {' and '.join(str(each) for each in self.absorb.where)}"
+                keep += f" where {' and '.join(map(str, self.absorb.where))}"
             verb = "absorb"
             if self.adjusts:
                 verb, keep = "adjust", f"{keep}, by what has changed in {self.adjusts}"
@@ -175,3 +205,16 @@ class Plan:
         if done is None:
             return self.ways.get(key, "")
         return f"{done.rows:,} rows   {done.seconds * 1e3:.1f} ms   {done.how}"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The cheapest plan for a question, the placement it uses, and the messages there are for it.
+
+    Some of these may be stale; those that the plan uses must be refreshed before it is run.
+    """
+
+    projection: Projection
+    plan: Plan
+    placement: Placement
+    available: Available

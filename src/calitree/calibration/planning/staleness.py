@@ -1,7 +1,7 @@
-"""Messages that were right at earlier versions of the relations behind them.
+"""Stale messages: those computed at earlier versions of the relations on their source's side.
 
-Such a message is what it should be but for the rows that have come and gone since. It can be refreshed
-if these are known, and if all that they meet on their way to the message is at hand.
+A stale message is what it should be but for the rows that have come and gone since. It can be refreshed if
+these are known, and if all that they are joined with on their way to the message is in the store.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from calitree.calibration.message import Message
+from calitree.calibration.message import Message, MessageKey, Shelved
 from calitree.calibration.planning.placement import Placement
 from calitree.calibration.state import TreeState
 from calitree.calibration.store import Store
 from calitree.calibration.versions import Changes
-from calitree.jointree.hypertree import Edge
+from calitree.jointree.bag import Edge
+from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.schema import Schema
 
 COPYING = 0.01
@@ -25,7 +26,7 @@ SENDING = 10_000
 
 @dataclass(frozen=True)
 class Stale:
-    """A message, and for each relation that has changed behind it the version it had then."""
+    """A message, and for each relation that has changed the version that the message was computed at."""
 
     message: Message
     since: Mapping[str, int]
@@ -34,9 +35,10 @@ class Stale:
 
 
 @dataclass(frozen=True)
-class AtHand:
-    """The messages that a placement finds: those `stored`, and the `stale` ones, which would have to be
-    refreshed.
+class Available:
+    """The messages that there are for a placement.
+
+    Those `stored` are up to date; those that are `stale` would have to be refreshed.
     """
 
     stored: Mapping[Edge, Message]
@@ -45,99 +47,99 @@ class AtHand:
     """All of them."""
 
 
-def find_messages(state: TreeState, schema: Schema, placement: Placement) -> AtHand:
+def find_messages(state: TreeState, schema: Schema, placement: Placement) -> Available:
     """The messages in the store, and those that were right at earlier versions."""
     store, changes = state.store, state.changes
     stored = stored_edges(placement, store)
     updated = store.has_versions or any(placement.versions.values())
-    if changes is None or not updated or len(stored) == len(placement.keys):
-        return AtHand(stored, {}, stored)
-    stale = stale_edges(schema, placement, store, stored, changes)
-    messages = {**stored, **{edge: each.message for edge, each in stale.items()}}
-    return AtHand(stored, stale, messages)
+    if changes is None or not updated or len(stored) == len(placement.edges):
+        return Available(stored, {}, stored)
+    estimates = _Estimates(schema, placement, changes)
+    able: dict[Edge, Stale] = {}
+    for edge in placement.edges - stored.keys():
+        messages = store.at_any_version(placement.keys[edge], placement.subtrees[edge].columns)
+        options = (estimates.stale(message) for message in messages)
+        known = [option for option in options if option is not None]
+        if known:
+            able[edge] = min(known, key=lambda option: option.work)
+    stale = {edge: s for edge, s in able.items() if _can_refresh(placement, edge, stored, able)}
+    return Available(stored, stale, {**stored, **{edge: s.message for edge, s in stale.items()}})
 
 
 def stored_edges(placement: Placement, store: Store) -> dict[Edge, Message]:
-    """Every directed edge whose message is at hand."""
-    found = {}
+    """The directed edges whose messages are in the store and up to date."""
+    stored = {}
     for edge, key in placement.keys.items():
-        message = store.find(key, placement.sides[edge].columns)
-        if message is not None:
-            found[edge] = message
-    return found
+        if edge in placement.edges:
+            message = store.find(key, placement.subtrees[edge].columns)
+            if message is not None:
+                stored[edge] = message
+    return stored
 
 
-def stale_edges(
-    schema: Schema,
-    placement: Placement,
-    store: Store,
-    stored: Mapping[Edge, Message],
-    changes: Changes,
-) -> dict[Edge, Stale]:
-    """For each edge whose message is not in the store, one that can be refreshed, if there is."""
-    found: dict[Edge, Stale] = {}
-    for edge in placement.edges - stored.keys():
-        key = placement.keys[edge]
-        messages = store.at_any_version(key, placement.sides[edge].columns)
-        able = [
-            each for each in (_since(schema, placement, edge, m, changes) for m in messages) if each
-        ]
-        if able:
-            found[edge] = min(able, key=lambda each: each.work)
-    return {
-        edge: each for edge, each in found.items() if _is_passable(placement, edge, stored, found)
-    }
+def stale_relations(
+    tree: Hypertree, key: MessageKey | Shelved, versions: Mapping[str, int]
+) -> dict[str, int]:
+    """The relations of a message that have other versions by now, with those that it was computed at."""
+    bags = tree.subtree(*key.edge)
+    absent = key.excluded | (tree.added - key.added)
+    joined = (name for name in versions if tree.home(name) in bags and name not in absent)
+    then = {name: key.versions.get(name, 0) for name in joined}
+    return {name: version for name, version in then.items() if version != versions[name]}
 
 
-def _since(
-    schema: Schema, placement: Placement, edge: Edge, message: Message, changes: Changes
-) -> Stale | None:
-    """What has changed since the message was right; None if that is not known."""
-    since: dict[str, int] = {}
-    work = COPYING * message.table.rows
-    for relation in placement.sides[edge].relations:
-        then = message.key.versions.get(relation, 0)
-        if then != placement.versions[relation]:
-            touched = changes.touched(then, schema.relations[relation])
+@dataclass(frozen=True)
+class _Estimates:
+    """What it costs to refresh messages of a placement."""
+
+    schema: Schema
+    placement: Placement
+    changes: Changes
+
+    def stale(self, message: Message) -> Stale | None:
+        """What has changed since a message was computed; None if that is not known."""
+        since = stale_relations(self.placement.tree, message.key, self.placement.versions)
+        work = COPYING * message.table.rows
+        for relation, then in since.items():
+            touched = self.changes.touched(then, self.schema.relations[relation])
             if touched is None:
                 return None
-            since[relation] = then
-            work += _work(schema, placement, edge, relation, touched)
-    return Stale(message, since, work)
+            work += self._sending(relation, touched, message.key.source)
+        return Stale(message, since, work)
+
+    def _sending(self, relation: str, touched: float, target: str) -> float:
+        """The rows that those of a change are joined with at each bag on their way to `target`."""
+        tree, work = self.placement.tree, SENDING + float(touched)
+        bag = tree.home(relation)
+        while bag != target:
+            keys = self._rows(bag)
+            bag = next(n for n in tree.neighbours(bag) if target in tree.subtree(n, bag))
+            rows = self._rows(bag)
+            touched = min(rows, touched * max(1.0, rows / max(1, keys)))
+            work += SENDING + touched
+        return work
+
+    def _rows(self, bag: str) -> int:
+        """The rows of the bag's largest relation."""
+        return max(map(self.schema.rows, self.placement.tree.bag(bag).relations), default=1)
 
 
-def _work(schema: Schema, placement: Placement, edge: Edge, relation: str, touched: float) -> float:
-    """The rows that those of a change meet at each bag on their way."""
-    tree, work = placement.tree, SENDING + float(touched)
-    here = tree.home(relation)
-    while here != edge[0]:
-        before, here = (
-            here,
-            next(n for n in tree.neighbours(here) if edge[0] in tree.subtree(n, here)),
-        )
-        rows = max((schema.rows(r) for r in tree.bag(here).relations), default=1)
-        keys = max((schema.rows(r) for r in tree.bag(before).relations), default=1)
-        touched = min(rows, touched * max(1.0, rows / max(1, keys)))
-        work += SENDING + touched
-    return work
-
-
-def _is_passable(
+def _can_refresh(
     placement: Placement, edge: Edge, stored: Mapping[Edge, Message], stale: Mapping[Edge, Stale]
 ) -> bool:
-    """Whether all that the changes meet on their way is at hand, or can be refreshed itself."""
+    """Whether all that the changes are joined with is in the store, or can be refreshed itself."""
     source, target = edge
     changed = stale[edge].since
     for other in placement.tree.neighbours(source):
         arriving = (other, source)
         if other == target or arriving not in placement.edges or arriving in stored:
             continue
-        onward = stale
+        available = stale
         if arriving not in stale:
-            if len(changed) > 1 or not changed.keys() & placement.sides[arriving].relations:
+            if len(changed) > 1 or not changed.keys() & placement.subtrees[arriving].relations:
                 return False
             # The only change comes this way: it is sent on, whatever the message is.
-            onward = {**stale, arriving: stale[edge]}
-        if not _is_passable(placement, arriving, stored, onward):
+            available = {**stale, arriving: stale[edge]}
+        if not _can_refresh(placement, arriving, stored, available):
             return False
     return True

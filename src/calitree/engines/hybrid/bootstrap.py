@@ -5,7 +5,7 @@ unpacked: machine code is kept next to the files it was compiled from, and only 
 where they are. The directory is named by what is in it, so that a machine unpacks and compiles once
 for every version. Where the same files are installed already, those serve.
 
-This file must not import anything of calitree.
+This file imports nothing of calitree but `user_cache`, which the archive has beside it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 from zipfile import ZipFile
+
+from calitree.user_cache import cache_directory
 
 NEEDED = ("numba", "numpy", "pyarrow", "sqlglot")
 """What the tasks import besides calitree."""
@@ -50,9 +52,8 @@ def home_of_the_package(archive: Path) -> Path:
     installed = _installed(archive)
     if installed is not None and digest(dict(_sources(installed))) == name:
         return installed.parent
-    with suppress(OSError, RuntimeError):  # of a user without a home
-        root = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-        return _unpacked(archive, root / "calitree" / "shipped" / name)
+    with suppress(OSError):
+        return _unpacked(archive, cache_directory() / "shipped" / name)
     return _unpacked(archive, archive.parent / f".{name}")  # as long as the executor lives
 
 
@@ -88,5 +89,5 @@ def _unpacked(archive: Path, directory: Path) -> Path:
 if __name__ == "calitree":
     # The module that replaces this one in sys.modules is what the import in progress returns.
     sys.path.insert(1, str(home_of_the_package(Path(__file__).parent.parent)))
-    del sys.modules["calitree"]
+    del sys.modules["calitree"], sys.modules["calitree.user_cache"]
     importlib.import_module("calitree")

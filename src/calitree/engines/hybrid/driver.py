@@ -33,8 +33,8 @@ from calitree.engines.hybrid.worker import (
 )
 from calitree.engines.local import LocalEngine
 from calitree.engines.local.encoding.wire import to_wire
-from calitree.engines.local.tables.later import files_of
-from calitree.engines.local.tables.tables import ArrowColumns, Message, Relation
+from calitree.engines.local.tables.lazy import files_of
+from calitree.engines.local.tables.tables import ArrowColumns, EncodedMessage, EncodedRelation
 from calitree.engines.spark.jobs import Jobs, explained
 from calitree.engines.spark.table import SparkTable, arrow_schema
 from calitree.engines.spark.watch import is_remote
@@ -67,9 +67,9 @@ class Scan:
     relation: int
 
     @property
-    def table(self) -> Relation | SparkTable:
+    def table(self) -> EncodedRelation | SparkTable:
         table = self.contraction.inputs[self.relation].table
-        assert isinstance(table, Relation | SparkTable)
+        assert isinstance(table, EncodedRelation | SparkTable)
         return table
 
     @property
@@ -98,7 +98,7 @@ class Scan:
         ]
         return self.columns.select(filters, self.attributes)
 
-    def _keys(self, message: Message) -> list[tuple[str, pa.Array]]:
+    def _keys(self, message: EncodedMessage) -> list[tuple[str, pa.Array]]:
         """The values that a row of the relation can meet in a message, of each attribute."""
         if message.rows > SELECTIVE:
             return []
@@ -111,7 +111,7 @@ class Scan:
     @property
     def columns(self) -> ParquetColumns:
         """The files, if they are what is read."""
-        assert isinstance(self.table, Relation)
+        assert isinstance(self.table, EncodedRelation)
         found = files_of(self.table)
         assert found is not None
         return found
@@ -127,15 +127,17 @@ class Scan:
 
     def _over(self, engine: LocalEngine, rows: pa.Table, outputs: Sequence[Output]) -> Contraction:
         inputs = list(self.contraction.inputs)
-        inputs[self.relation] = Input(Relation(engine.book, ArrowColumns(rows)), self.attributes)
+        inputs[self.relation] = Input(
+            EncodedRelation(engine.book, ArrowColumns(rows)), self.attributes
+        )
         return Contraction(tuple(inputs), tuple(outputs))
 
     @property
-    def messages(self) -> dict[int, Message]:
+    def messages(self) -> dict[int, EncodedMessage]:
         found = {}
         for at, given in enumerate(self.contraction.inputs):
             if at != self.relation:
-                assert isinstance(given.table, Message)
+                assert isinstance(given.table, EncodedMessage)
                 found[at] = given.table
         return found
 
@@ -152,7 +154,7 @@ class Tasks:
 
     def contract(
         self, session: SparkSession, scan: Scan, watch: Watch | None = None
-    ) -> list[Message | None]:
+    ) -> list[EncodedMessage | None]:
         """Every output; None where it is too large to come home."""
         ship(session)
         if isinstance(scan.table, SparkTable):
@@ -169,7 +171,9 @@ class Tasks:
             for output, each in zip(scan.contraction.outputs, parts, strict=True)
         ]
 
-    def _message(self, scan: Scan, output: Output, parts: list[bytes | None]) -> Message | None:
+    def _message(
+        self, scan: Scan, output: Output, parts: list[bytes | None]
+    ) -> EncodedMessage | None:
         if not parts:
             return self.engine.contract(scan.of_nothing(self.engine, output))[0]
         found = [table_of(data) for data in parts if data is not None]
@@ -248,5 +252,5 @@ class Tasks:
         return self._slots
 
 
-def _schema(table: Relation | SparkTable) -> pa.Schema:
-    return table.columns.schema if isinstance(table, Relation) else arrow_schema(table)
+def _schema(table: EncodedRelation | SparkTable) -> pa.Schema:
+    return table.columns.schema if isinstance(table, EncodedRelation) else arrow_schema(table)

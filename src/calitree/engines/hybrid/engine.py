@@ -26,8 +26,8 @@ from calitree.engines.hybrid.driver import Scan, Tasks
 from calitree.engines.hybrid.routing import Limits, Part, Place, Route, Way, route_of
 from calitree.engines.hybrid.transfer import from_spark, to_spark
 from calitree.engines.local import LocalEngine
-from calitree.engines.local.tables.later import LaterColumns
-from calitree.engines.local.tables.tables import Message, Relation
+from calitree.engines.local.tables.lazy import LazyColumns
+from calitree.engines.local.tables.tables import EncodedMessage, EncodedRelation
 from calitree.engines.spark import SparkEngine
 from calitree.engines.spark.table import SparkTable
 from calitree.errors import EngineError
@@ -70,8 +70,8 @@ class HybridEngine:
         self.local = LocalEngine()
         self.spark = SparkEngine(session)
         self.tasks = Tasks(self.local, self.spark.runtime.jobs, collect)
-        self._brought = WeakKeyDictionary[SparkTable, Relation | Message]()
-        self._sent = WeakKeyDictionary[Relation | Message, SparkTable]()
+        self._brought = WeakKeyDictionary[SparkTable, EncodedRelation | EncodedMessage]()
+        self._sent = WeakKeyDictionary[EncodedRelation | EncodedMessage, SparkTable]()
         self._routes = WeakKeyDictionary[Contraction, tuple[Contraction | None, Route]]()
         """The way each contraction goes, and what it is with all that is small at home, if that is
         another one: what holds its own key would never go.
@@ -86,7 +86,7 @@ class HybridEngine:
 
     # -- the protocol ----------------------------------------------------------------------------
 
-    def load(self, name: str, source: Any) -> Relation | SparkTable:
+    def load(self, name: str, source: Any) -> EncodedRelation | SparkTable:
         if getattr(source, "sparkSession", None) is not None:
             return self.spark.load(name, source)
         files = files_of(source)
@@ -244,18 +244,18 @@ class HybridEngine:
         """What Spark has computed, in this process if it is not too large."""
         return self._brought_home(table) if table.nbytes <= self.limits.collect else table
 
-    def _brought_home(self, table: SparkTable) -> Relation | Message:
+    def _brought_home(self, table: SparkTable) -> EncodedRelation | EncodedMessage:
         return from_spark(self.local.book, table, table.collected())
 
     def _part(self, table: Table) -> Part:
         if isinstance(table, SparkTable):
             return Part(Place.SPARK, table.key is None, table.label, table.rows, table.nbytes)
-        if not isinstance(table, Relation):
+        if not isinstance(table, EncodedRelation):
             return Part(Place.HERE, False, "a message here", table.rows, table.nbytes)
         columns = table.columns
-        if isinstance(columns, ParquetColumns | LaterColumns):
+        if isinstance(columns, ParquetColumns | LazyColumns):
             size = columns.decoded_bytes
-            copied = isinstance(columns, LaterColumns) and columns.is_copied
+            copied = isinstance(columns, LazyColumns) and columns.is_copied
             place = Place.FILES if size > self.limits.in_process and not copied else Place.HERE
             return Part(place, True, columns.name, columns.rows, size)
         return Part(Place.HERE, True, "a relation here", table.rows, table.nbytes)
@@ -264,7 +264,7 @@ class HybridEngine:
         """The table on Spark."""
         if isinstance(table, SparkTable):
             return table
-        assert isinstance(table, Relation | Message)
+        assert isinstance(table, EncodedRelation | EncodedMessage)
         if table not in self._sent:
             self._sent[table] = to_spark(self.spark, table)
         return self._sent[table]
@@ -276,7 +276,7 @@ class HybridEngine:
         outputs = scan.contraction.outputs
         beyond = self._too_large.setdefault(scan.table, set())
         tried = [output for output in outputs if output.keep not in beyond]
-        found: dict[Output, Message] = {}
+        found: dict[Output, EncodedMessage] = {}
         if tried:
             fewer = Scan(replace(scan.contraction, outputs=tuple(tried)), scan.relation)
             made = self.tasks.contract(self.session, fewer, watch)

@@ -66,6 +66,7 @@ def archive() -> Path:
     path = directory / f"calitree-{digest(sources)}.zip"
     with ZipFile(path, "w", ZIP_DEFLATED) as file:
         file.writestr(ZipInfo("calitree/__init__.py"), sources["engines/hybrid/bootstrap.py"])
+        file.writestr(ZipInfo("calitree/user_cache.py"), sources["user_cache.py"])
         for name, content in sorted(sources.items()):
             file.writestr(ZipInfo(f"{INSIDE}calitree/{name}"), content, ZIP_DEFLATED)
     return path

@@ -18,8 +18,8 @@ from calitree.engines.local.encoding import values as v
 from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.encoding.values import LIMIT, Value
 from calitree.engines.local.encoding.wire import to_wire
-from calitree.engines.local.tables.later import files_of
-from calitree.engines.local.tables.tables import ArrowColumns, Message, Relation
+from calitree.engines.local.tables.lazy import files_of
+from calitree.engines.local.tables.tables import ArrowColumns, EncodedMessage, EncodedRelation
 from calitree.engines.spark.numbers import BIGINT, DECIMAL, DOUBLE, Field
 from calitree.engines.spark.table import SparkTable, arrow_for_spark, decoded, fields_of
 from calitree.types import Kind
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from calitree.engines.spark import SparkEngine
 
 
-def to_spark(spark: SparkEngine, table: Relation | Message) -> SparkTable:
+def to_spark(spark: SparkEngine, table: EncodedRelation | EncodedMessage) -> SparkTable:
     """A table of the local engine in Spark. Files are read by Spark itself."""
-    if isinstance(table, Message):
+    if isinstance(table, EncodedMessage):
         return _message_to_spark(spark, table)
     columns = files_of(table)
     if columns is not None:
@@ -38,10 +38,12 @@ def to_spark(spark: SparkEngine, table: Relation | Message) -> SparkTable:
     return spark.load("a relation of this process", table.columns.table())
 
 
-def from_spark(book: Codebook, table: SparkTable, held: pa.Table) -> Relation | Message:
+def from_spark(
+    book: Codebook, table: SparkTable, held: pa.Table
+) -> EncodedRelation | EncodedMessage:
     """A table of Spark's, whose rows are `held`, in the local engine."""
     if table.key is None:
-        return Relation(book, ArrowColumns(decoded(held, table.fields)))
+        return EncodedRelation(book, ArrowColumns(decoded(held, table.fields)))
     attributes = {name: each for name, each in table.fields.items() if name in table.key}
     rows = decoded(held, attributes)
     codes = {name: book.dictionary(name).encode(rows.column(name)) for name in attributes}
@@ -51,7 +53,7 @@ def from_spark(book: Codebook, table: SparkTable, held: pa.Table) -> Relation | 
         if name not in attributes
     }
     kinds = {name: each.kind for name, each in attributes.items()}
-    return Message(book, codes, values, held.num_rows, kinds)
+    return EncodedMessage(book, codes, values, held.num_rows, kinds)
 
 
 def _value(column: pa.ChunkedArray, field: Field) -> Value:
@@ -67,10 +69,10 @@ def _value(column: pa.ChunkedArray, field: Field) -> Value:
             data = column.cast(pa.float64()).to_numpy() / 10.0**field.scale
             return Value(data, valid, exact=False)
         column = column.cast(pa.int64())
-    return Value(column.to_numpy(), valid, field.scale, None, field.exact)
+    return Value(column.to_numpy(), valid, scale=field.scale, exact=field.exact)
 
 
-def _message_to_spark(spark: SparkEngine, message: Message) -> SparkTable:
+def _message_to_spark(spark: SparkEngine, message: EncodedMessage) -> SparkTable:
     wire = to_wire(message)
     if not wire.num_columns:
         return SparkTable(

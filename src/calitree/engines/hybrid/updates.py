@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from calitree.engines.api.contraction import Input, Output, Table
-from calitree.engines.local.tables.later import files_of
-from calitree.engines.local.tables.tables import ArrowColumns, Relation
+from calitree.engines.local.tables.lazy import files_of
+from calitree.engines.local.tables.tables import ArrowColumns, EncodedRelation
 from calitree.engines.spark.table import SparkTable
 from calitree.sql.parser import Expression
 from calitree.storage.parquet import Filter
@@ -100,20 +100,20 @@ def _few_rows(
     """
     if not engine.is_on_spark([table]):
         return table
-    columns = files_of(table) if isinstance(table, Relation) else None
+    columns = files_of(table) if isinstance(table, EncodedRelation) else None
     if columns is None:
         return None
     chosen = columns.select([wanted], names)
     if chosen.rows / max(1, columns.rows) * columns.decoded_bytes > engine.limits.in_process:
         return None
     rows = columns.read(chosen, columns.schema.names)
-    return Relation(engine.local.book, ArrowColumns(rows))
+    return EncodedRelation(engine.local.book, ArrowColumns(rows))
 
 
 def _home(engine: HybridEngine, table: Table, found: SparkTable) -> Table:
     """Rows of a table that Spark has found; those of files in the types that we read them in."""
     home = engine.home(found)
-    if not isinstance(table, Relation) or not isinstance(home, Relation):
+    if not isinstance(table, EncodedRelation) or not isinstance(home, EncodedRelation):
         return home
     rows = home.columns.table().cast(table.columns.schema)
-    return Relation(engine.local.book, ArrowColumns(rows))
+    return EncodedRelation(engine.local.book, ArrowColumns(rows))

@@ -20,7 +20,7 @@ from calitree.engines.api.contraction import Contraction, Input, Output
 from calitree.engines.local import LocalEngine
 from calitree.engines.local.encoding.buckets import buckets_of
 from calitree.engines.local.encoding.wire import from_wire, merging, to_wire
-from calitree.engines.local.tables.tables import ArrowColumns, Message, Relation
+from calitree.engines.local.tables.tables import ArrowColumns, EncodedMessage, EncodedRelation
 from calitree.errors import CalitreeError, EngineError
 from calitree.storage.filesystem import shown
 from calitree.storage.parquet import Split, read_split
@@ -103,7 +103,7 @@ class Work:
         sums = [_Sum(output, self.limit * self.buckets) for output in self.outputs]
         for rows, where in self.source.tables(batches):
             engine, arrived = _prepared.of(self.name, self._prepare)
-            relation = Relation(engine.book, ArrowColumns(rows))
+            relation = EncodedRelation(engine.book, ArrowColumns(rows))
             inputs = {**arrived, self.relation: Input(relation, self.names[self.relation])}
             given = tuple(inputs[at] for at in sorted(inputs))
             with _reading(where):
@@ -185,7 +185,7 @@ class _Sum:
         return to_wire(merged(LocalEngine(threads=1), self.output, self.parts))
 
 
-def merged(engine: LocalEngine, output: Output, parts: Sequence[pa.Table]) -> Message:
+def merged(engine: LocalEngine, output: Output, parts: Sequence[pa.Table]) -> EncodedMessage:
     """The parts of a message, summed by its key."""
     (message,) = engine.contract(merging(from_wire(engine.book, parts), output))
     return message

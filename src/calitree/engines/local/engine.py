@@ -1,7 +1,7 @@
 """The local engine: contractions over codes in this process, by compiled loops.
 
-Relations stay as they came; an attribute's codes are made when a join, a group or a filter first
-needs them. A contraction goes three ways, each a rewriting into the next:
+Relations stay as they came; an attribute is encoded when a join, a group or a filter first needs its
+codes. A contraction goes through three steps, each of which rewrites it for the next:
 
 1. relations that share a bag (a cyclic graph) are joined by a worst-case optimal join, once;
 2. a large table is *reduced*: one pass over its rows multiplies what arrives and sums it by the few
@@ -12,6 +12,7 @@ needs them. A contraction goes three ways, each a rewriting into the next:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
@@ -29,90 +30,124 @@ from calitree.engines.local.join.generic_join import GenericJoin
 from calitree.engines.local.join.semijoin import semijoin_reduced
 from calitree.engines.local.join.star import Star
 from calitree.engines.local.scan.reduction import Job, reduce_jobs
+from calitree.engines.local.tables.encoded import EncodedTable
 from calitree.engines.local.tables.legs import Leg, centre, shared
-from calitree.engines.local.tables.picked import Picked
-from calitree.engines.local.tables.rows import Rows
-from calitree.engines.local.tables.tables import ArrowColumns, Joined, Message, Relation
+from calitree.engines.local.tables.selection import SelectedRelation
+from calitree.engines.local.tables.tables import (
+    ArrowColumns,
+    EncodedMessage,
+    EncodedRelation,
+    Joined,
+)
 from calitree.engines.local.vm import parallel
 from calitree.errors import EngineError
 from calitree.sql.parser import Expression
 from calitree.storage.table_format import Origin, SavedMessage, SavedRelation
 from calitree.types import Kind
 
-LARGE = 20_000
-"""Rows from which a table is reduced before it is joined."""
+MIN_REDUCED_ROWS = 20_000
+"""From so many rows on a table is reduced before it is joined."""
 
-JOINS_KEPT = 8
+MAX_CACHED_JOINS = 8
 """Joins of relations that share a bag, each with what is derived from it."""
 
 
 class LocalEngine:
-    """In-process contraction. One instance belongs to one join graph: its codes are shared by all
-    tables. `threads` is the number of processors to use, all of them if it is not given.
+    """In-process contraction.
+
+    All tables of a join graph share their codes, so there is one instance for each graph: see
+    `for_graph`.
     """
 
     name = "local"
 
-    def __init__(self, threads: int | None = None, large: int = LARGE) -> None:
+    def __init__(self, threads: int | None = None, large: int = MIN_REDUCED_ROWS) -> None:
+        """Create an engine.
+
+        Args:
+            threads: How many processors to use; all of them if it is not given.
+            large: From how many rows on a table is reduced before it is joined.
+        """
         self.threads = threads or parallel.available()
         self.large = large
+        self._has_graph = False
+        self._clear()
+
+    def _clear(self) -> None:
         self.book = Codebook(self.threads)
         self._stars: WeakKeyDictionary[Contraction, list[Star]] = WeakKeyDictionary()
-        self._shares: WeakKeyDictionary[Contraction, list[Contributions] | None] = (
+        self._contributions: WeakKeyDictionary[Contraction, list[Contributions] | None] = (
             WeakKeyDictionary()
         )
-        self._joins = LRUCache[GenericJoin](JOINS_KEPT)
-        self._joined = LRUCache[Joined](JOINS_KEPT)
+        self._joins = LRUCache[GenericJoin](MAX_CACHED_JOINS)
+        self._joined = LRUCache[Joined](MAX_CACHED_JOINS)
 
-    def load(self, name: str, source: Any) -> Relation:
+    def for_graph(self) -> LocalEngine:
+        """The engine of one more join graph: this one for the first, then copies with codes of their own.
+
+        Attributes of two graphs may have the same name and different types.
+        """
+        with self.book.lock:
+            if not self._has_graph:
+                self._has_graph = True
+                return self
+        engine = copy(self)
+        engine._clear()
+        return engine
+
+    def load(self, name: str, source: Any) -> EncodedRelation:
+        """A source as a base relation; of Parquet files only the schema is read."""
         from calitree.storage.files import is_parquet
         from calitree.storage.frames import arrow_table, files_of
         from calitree.storage.parquet import ParquetColumns
 
         files = files_of(source)
         if files is not None and is_parquet(files):
-            return Relation(self.book, ParquetColumns(name, files, self.threads))
-        return Relation(self.book, ArrowColumns(arrow_table(name, source)))
+            return EncodedRelation(self.book, ParquetColumns(name, files, self.threads))
+        return EncodedRelation(self.book, ArrowColumns(arrow_table(name, source)))
 
     def arrow(self, table: Table) -> pa.Table:
-        if isinstance(table, Relation):
+        """The whole table, decoded."""
+        if isinstance(table, EncodedRelation):
             return table.columns.table()
-        assert isinstance(table, Message)
-        columns = {
-            name: self.book.dictionary(name).decode(table.codes(name, {name: name}))
-            for name in table.attributes
-        }
+        assert isinstance(table, EncodedMessage)
+        columns = {name: table.values(name, {name: name}) for name in table.attributes}
         columns |= {name: v.to_arrow(value) for name, value in table.annotations.items()}
         if not columns:
             return pa.table({"": pa.nulls(table.rows)}).select([])
         return pa.table(columns)
 
     def origin(self, table: Table) -> Origin:
-        from calitree.engines.local.tables.later import origin
+        """Where the rows of a relation are."""
+        from calitree.engines.local.tables.lazy import origin
 
-        assert isinstance(table, Relation)
+        assert isinstance(table, EncodedRelation)
         return origin(table)
 
     def write(self, table: Table, path: str) -> SavedMessage:
-        from calitree.engines.local.tables.later import write
+        """Write a message to a file, in the form that all engines read."""
+        from calitree.engines.local.tables.lazy import write
 
-        assert isinstance(table, Message)
+        assert isinstance(table, EncodedMessage)
         return write(table, path)
 
-    def restore(self, saved: SavedMessage | SavedRelation) -> Message | Relation:
-        from calitree.engines.local.tables.later import restore
+    def restore(self, saved: SavedMessage | SavedRelation) -> EncodedMessage | EncodedRelation:
+        """A saved table, of which nothing is read yet."""
+        from calitree.engines.local.tables.lazy import restore
 
         return restore(self.book, saved, self.threads)
 
     def how(self, contraction: Contraction) -> str:
-        """It has but one way."""
+        """Nothing: there is only one way."""
         return ""
 
-    def contract(self, contraction: Contraction, watch: Watch | None = None) -> list[Message]:
-        """What depends on keys alone is remembered for a contraction that is asked again."""
-        shares = None if contraction.pattern is None else self._shared(contraction)
-        if shares is not None:
-            return shares
+    def contract(
+        self, contraction: Contraction, watch: Watch | None = None
+    ) -> list[EncodedMessage]:
+        """Compute every output. What depends on keys alone is kept for when it is asked again."""
+        messages = None if contraction.pattern is None else self._of_some_rows(contraction)
+        if messages is not None:
+            return messages
         stars = self._stars.get(contraction)
         if stars is None:
             inputs = contraction.inputs
@@ -125,71 +160,79 @@ class LocalEngine:
                 self._stars[contraction] = stars
             else:
                 return [
-                    self._finished(each, inputs, job) for each, job in zip(rest, jobs, strict=True)
+                    self._finished(left, inputs, job) for left, job in zip(rest, jobs, strict=True)
                 ]
         return [star.sum() for star in stars]
 
-    def _shared(self, contraction: Contraction) -> list[Message] | None:
-        """Of some rows of a table, by what each row adds; None if that is not known (yet)."""
+    def _of_some_rows(self, contraction: Contraction) -> list[EncodedMessage] | None:
+        """A contraction of selected rows, by what each row adds; None if that is not known (yet)."""
         assert contraction.pattern is not None
         whole, at = contraction.pattern
         table, base = contraction.inputs[at].table, whole.inputs[at].table
         if (
-            not isinstance(table, Picked)
+            not isinstance(table, SelectedRelation)
             or table.base is not base
             or base.rows > MAX_CONTRIBUTING_ROWS
         ):
             return None
-        if whole not in self._shares:
-            self._shares[whole] = None  # it is worth it the second time
+        if whole not in self._contributions:
+            self._contributions[whole] = None  # it is worth it the second time
             return None
-        found = self._shares[whole]
-        if found is None:
-            found = self._shares[whole] = self._shares_of(whole, at)
-        return [each.sum(table.positions) for each in found] if found else None
+        contributions = self._contributions[whole]
+        if contributions is None:
+            contributions = self._contributions[whole] = self._contributions_of(whole, at)
+        return [output.sum(table.positions) for output in contributions] if contributions else None
 
-    def _shares_of(self, whole: Contraction, at: int) -> list[Contributions]:
+    def _contributions_of(self, whole: Contraction, at: int) -> list[Contributions]:
         legs, leg_of = self._legs(whole.inputs)
         jobs = [self._job(legs, leg_of, output) for output in whole.outputs]
         base: object = whole.inputs[at].table
         if not all(at in job.legs and job.legs[at].table is base for job in jobs):
             return []  # it is one of several that were joined first
         stars = (self._star(job, whole.inputs) for job in jobs)
-        found = [Contributions.of(star, at) for star in stars]
-        return [] if None in found else cast(list[Contributions], found)
+        contributions = [Contributions.of(star, at) for star in stars]
+        return [] if None in contributions else cast(list[Contributions], contributions)
 
-    # -- updates -----------------------------------------------------------------------------------
+    # -- updates: codes grow under the codebook's lock, which encoding takes by itself ---------------
 
     def schema(self, table: Table) -> pa.Schema:
-        assert isinstance(table, Relation)
+        """The columns of a relation with their Arrow types."""
+        assert isinstance(table, EncodedRelation)
         return table.columns.schema
 
     def add(
         self, output: Output, plus: Sequence[Table], minus: Sequence[Table], rows: str | None
-    ) -> Message | None:
+    ) -> EncodedMessage | None:
+        """The sum of results of an output, less those of `minus`; None if digits would be lost."""
+        return add(output, cast(Any, plus), cast(Any, minus), rows)
+
+    def settle(self, plus: Sequence[Table], minus: Sequence[Table]) -> EncodedRelation:
+        """A relation of all rows of `plus` less those of `minus`, one for one."""
         with self.book.lock:
-            return add(output, cast(list[Message], plus), cast(list[Message], minus), rows)
+            return settle(cast(Any, plus), cast(Any, minus))
 
-    def settle(self, plus: Sequence[Table], minus: Sequence[Table]) -> Relation:
+    def select(self, relation: Input, where: Expression) -> EncodedRelation:
+        """The rows for which a condition is true."""
+        return select(cast(EncodedRelation, relation.table), relation.attributes, where)
+
+    def matching(self, table: Table, rows: pa.Table) -> EncodedRelation:
+        """The rows that equal some row of `rows` on its columns."""
+        # Whether a code stands for one value depends on the dictionary's type, which must not change.
         with self.book.lock:
-            return settle(cast(list[Relation], plus), cast(list[Relation], minus))
+            return matching(cast(EncodedRelation, table), rows)
 
-    def select(self, relation: Input, where: Expression) -> Relation:
-        return select(cast(Relation, relation.table), relation.attributes, where)
-
-    def matching(self, table: Table, rows: pa.Table) -> Relation:
-        with self.book.lock:
-            return matching(cast(Relation, table), rows)
-
-    def apart(self, table: Table, keys: Table) -> Message:
-        return apart(cast(Message, table), cast(Message, keys))
+    def apart(self, table: Table, keys: Table) -> EncodedMessage:
+        """The rows of a message that do not agree with any of `keys` on its attributes."""
+        return apart(cast(EncodedMessage, table), cast(EncodedMessage, keys))
 
     def _star(self, job: Job, inputs: Sequence[Input]) -> Star:
         kinds = _kinds(inputs, job.output)
         return Star(self.book, job.legs, job.leg_of, job.output, kinds)
 
-    def _finished(self, rest: Job | Message, inputs: Sequence[Input], job: Job) -> Message:
-        if isinstance(rest, Message):
+    def _finished(
+        self, rest: Job | EncodedMessage, inputs: Sequence[Input], job: Job
+    ) -> EncodedMessage:
+        if isinstance(rest, EncodedMessage):
             rest.kinds |= _kinds(inputs, job.output)
             return rest
         return self._star(rest, inputs).sum()
@@ -198,10 +241,10 @@ class LocalEngine:
         """The inputs; relations of one bag joined into one leg."""
         legs = {}
         for i, given in enumerate(inputs):
-            if not isinstance(given.table, Rows):
+            if not isinstance(given.table, EncodedTable):
                 raise EngineError(f"The local engine cannot read a {type(given.table).__name__}.")
             legs[i] = Leg(given.table, given.attributes)
-        relations = {i: leg for i, leg in legs.items() if isinstance(leg.table, Relation)}
+        relations = {i: leg for i, leg in legs.items() if isinstance(leg.table, EncodedRelation)}
         leg_of = {i: i for i in legs}
         if len(relations) > 1:
             first = min(relations)
@@ -210,7 +253,7 @@ class LocalEngine:
         return legs, leg_of
 
     def _job(self, legs: Mapping[int, Leg], leg_of: Mapping[int, int], output: Output) -> Job:
-        """One output; where no leg meets all the others, all are joined first."""
+        """One output; where no leg shares attributes with all others, all are joined first."""
         own = {leg_of[i]: legs[leg_of[i]] for i in output.inputs}
         if centre(own) is None:
             first = min(own)
@@ -219,7 +262,7 @@ class LocalEngine:
         return Job(own, leg_of, output)
 
     def _join(self, legs: Mapping[int, Leg]) -> Leg:
-        """All combinations of rows that agree on what they share; kept for the next time."""
+        """All combinations of rows that agree on the attributes they share; the last ones are kept."""
         key = tuple((leg.table, *leg.names.items()) for leg in legs.values())
         parts = [(leg.table, leg.names) for leg in legs.values()]
 
@@ -232,8 +275,8 @@ class LocalEngine:
 
 def _kinds(inputs: Sequence[Input], output: Output) -> dict[str, Kind]:
     """The kinds of the attributes that an output keeps."""
-    found = {}
+    kinds = {}
     for attribute in output.keep:
         holder = next(inputs[i] for i in output.inputs if attribute in inputs[i].attributes)
-        found[attribute] = holder.table.kinds[holder.attributes[attribute]]
-    return found
+        kinds[attribute] = holder.table.kinds[holder.attributes[attribute]]
+    return kinds

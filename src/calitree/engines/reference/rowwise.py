@@ -22,7 +22,7 @@ from calitree.errors import ExpressionError
 from calitree.sql.nodes import kind_of
 from calitree.sql.rules.conversions import CASTS
 from calitree.sql.rules.text import SPACES
-from calitree.sql.scalar_casts import CONVERSIONS, EXACT, double, moment, naive, zoned
+from calitree.sql.scalar_casts import CONVERSIONS, EXACT, double, naive, timestamp, zoned
 from calitree.types import Kind
 
 Row = Mapping[str, Any]
@@ -58,7 +58,7 @@ def alike(a: Any, b: Any) -> tuple[Any, Any]:
     if isinstance(a, float) or isinstance(b, float):
         return double(a), double(b)
     if isinstance(a, datetime) or isinstance(b, datetime):
-        a, b = moment(a), moment(b)
+        a, b = timestamp(a), timestamp(b)
         if a.tzinfo or b.tzinfo:
             a, b = zoned(a), zoned(b)
     return a, b
@@ -163,7 +163,7 @@ def extract(node: exp.Expr, value: date) -> int:
 
 
 def truncate(node: exp.Expr, value: date) -> datetime:
-    unit, at = node.text("unit").upper(), moment(value).replace(second=0, microsecond=0)
+    unit, at = node.text("unit").upper(), timestamp(value).replace(second=0, microsecond=0)
     if unit == "MINUTE":
         return at
     at = at.replace(minute=0)

@@ -18,17 +18,18 @@ from calitree.sql.kernels.values import (
     narrow,
     number,
     unify,
+    where,
     zero_of,
 )
 from calitree.types import Kind
 
-_EXACT_FLOAT = 2.0**53
-_WIDEST = 76
+_WHOLE_FLOATS = 2.0**53
+"""From here on every double is an integer."""
+_MAX_DECIMAL256_DIGITS = 76
 
 
 def _binary(name: str, digits: Callable[[pa.DataType, pa.DataType], int]) -> Callable[..., Datum]:
-    """+, - or *: `digits` tells the precision Arrow gives to the decimal result."""
-    checked = f"{name}_checked"
+    """+, - or *; `digits` is the precision that Arrow gives to the decimal result."""
 
     def operate(left: Datum, right: Datum) -> Datum:
         left, right = number(left), number(right)
@@ -38,7 +39,7 @@ def _binary(name: str, digits: Callable[[pa.DataType, pa.DataType], int]) -> Cal
         if Kind.DECIMAL in kinds:
             return _decimals(name, digits, left, right)
         try:
-            return pc.call_function(checked, [left, right])
+            return pc.call_function(f"{name}_checked", [left, right])
         except pa.ArrowInvalid:
             # Computed exactly and rounded once, so that the rows that do fit lose nothing more.
             wide = [pc.cast(side, pa.decimal256(19, 0)) for side in (left, right)]
@@ -68,7 +69,7 @@ def _decimals(
     needed = digits(a.type, b.type)
     if needed <= MAX_DIGITS:
         return pc.call_function(name, [a, b])
-    if needed > _WIDEST:
+    if needed > _MAX_DECIMAL256_DIGITS:
         return pc.call_function(name, [double(a), double(b)])
     return narrow(pc.call_function(name, [_wide(a), _wide(b)]))
 
@@ -108,7 +109,7 @@ absolute = _unary("abs")
 
 
 def _without_zero(datum: Datum) -> Datum:
-    return pc.if_else(pc.equal(datum, zero_of(datum)), pa.scalar(None, datum.type), datum)
+    return where(pc.not_equal(datum, zero_of(datum)), datum)
 
 
 def divide(left: Datum, right: Datum) -> Datum:
@@ -122,7 +123,9 @@ def remainder(left: Datum, right: Datum) -> Datum:
     b = _without_zero(b)
     if kind_of(a) is Kind.DECIMAL:
         return narrow(pc.call_function("remainder", [a, b]))
-    return _fmod(a, b) if isinstance(a, pa.Array) or isinstance(b, pa.Array) else _fmod1(a, b)
+    if isinstance(a, pa.Array) or isinstance(b, pa.Array):
+        return _fmod(a, b)
+    return _fmod(pa.repeat(a, 1), b)[0]
 
 
 def _fmod(a: Datum, b: Datum) -> pa.Array:
@@ -131,30 +134,31 @@ def _fmod(a: Datum, b: Datum) -> pa.Array:
     one = pa.scalar(1, a.type)
     with np.errstate(invalid="ignore"):
         values = np.fmod(_numpy(pc.coalesce(a, one)), _numpy(pc.coalesce(b, one)))
-    return pc.if_else(known, pa.array(values, a.type), pa.scalar(None, a.type))
+    return where(known, pa.array(values, a.type))
 
 
 def _numpy(datum: Datum) -> Any:
     return datum.as_py() if isinstance(datum, pa.Scalar) else datum.to_numpy(zero_copy_only=False)
 
 
-def _fmod1(a: pa.Scalar, b: pa.Scalar) -> pa.Scalar:
-    return _fmod(pa.repeat(a, 1), b)[0]
-
-
 def power(base: Datum, exponent: Datum) -> Datum:
+    """POWER of doubles."""
     return pc.power(double(base), double(exponent))
 
 
-def floating(name: str) -> Callable[[Datum], Datum]:
+def _floating(name: str) -> Callable[[Datum], Datum]:
     """A function of doubles: out of its domain the answer is NaN or infinite, never an error."""
     return lambda datum: pc.call_function(name, [double(datum)])
 
 
+floor, ceil = _floating("floor"), _floating("ceil")
+sqrt, ln, exp = _floating("sqrt"), _floating("ln"), _floating("exp")
+
+
 def round_half_away(datum: Datum, decimals: int = 0) -> Datum:
-    """Half away from zero, on the double times 10^decimals; one too large to have any stays."""
+    """ROUND half away from zero, of the double times 10^decimals; one without decimals stays."""
     value = double(datum)
-    large = pc.greater_equal(pc.abs(value), _EXACT_FLOAT / 10.0**decimals)
+    large = pc.greater_equal(pc.abs(value), _WHOLE_FLOATS / 10.0**decimals)
     inner = pc.if_else(large, 0.0, value)
     rounded = pc.round(inner, ndigits=decimals, round_mode="half_towards_infinity")
     return pc.if_else(large, value, rounded)

@@ -17,17 +17,18 @@ Columns: TypeAlias = Mapping[str, pa.Array | pa.ChunkedArray]
 
 
 class Rows:
-    """The rows to evaluate on; a column is converted, or filtered, when first used."""
+    """A batch of rows to evaluate on; a column is converted, or filtered, when first used."""
 
     def __init__(self, columns: Columns, length: int) -> None:
         self.length = length
         self._columns = columns
-        self._ready: dict[str, Datum] = {}
+        self._converted: dict[str, Datum] = {}
 
     def column(self, name: str) -> Datum:
-        if name not in self._ready:
-            self._ready[name] = self._read(name)
-        return self._ready[name]
+        """The values of a column."""
+        if name not in self._converted:
+            self._converted[name] = self._read(name)
+        return self._converted[name]
 
     def _read(self, name: str) -> Datum:
         if name not in self._columns:
@@ -37,11 +38,12 @@ class Rows:
         return column(self._columns[name])
 
     def where(self, mask: pa.Array) -> Rows:
-        return Some(self, mask)
+        """The rows that a mask selects."""
+        return FilteredRows(self, mask)
 
 
-class Some(Rows):
-    """The rows of another that a mask selects."""
+class FilteredRows(Rows):
+    """The rows of another batch that a mask selects."""
 
     def __init__(self, rows: Rows, mask: pa.Array) -> None:
         super().__init__({}, pc.sum(mask).as_py() or 0)

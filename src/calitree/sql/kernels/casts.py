@@ -12,7 +12,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from calitree.errors import ExpressionError
-from calitree.sql.kernels.values import Datum, double, is_null, kind_of, number, on_arrays, zero_of
+from calitree.sql.kernels.values import (
+    Datum,
+    double,
+    is_null,
+    kind_of,
+    number,
+    on_arrays,
+    where,
+    zero_of,
+)
+from calitree.sql.rules.conversions import TEXTS, TIMESTAMP, TRUE, WHITESPACE, is_castable
 from calitree.types import Kind
 
 _TYPES = {
@@ -50,24 +60,15 @@ def cast(datum: Datum, kind: Kind) -> Datum:
 
 
 def try_cast(datum: Datum, kind: Kind) -> Datum:
+    """TRY_CAST: what cannot be converted is NULL."""
     if is_null(datum):
         return null_of(kind)
     source = kind_of(datum)
-    kernel = _CASTS.get((source, kind))
-    if source is kind and source is not Kind.INTEGER:
-        return datum
-    if kernel is None:
+    if not is_castable(source, kind):
         raise ExpressionError(f"a {source.value} cannot be cast to a {kind.value}")
-    return kernel(datum)
-
-
-def _plain(kind: Kind) -> Callable[[Datum], Datum]:
-    """A conversion that Arrow does as SQL does."""
-    return lambda datum: pc.cast(datum, _TYPES[kind])
-
-
-def _where(good: Datum, datum: Datum) -> Datum:
-    return pc.if_else(good, datum, pa.scalar(None, datum.type))
+    if (source, kind) in _CASTS:
+        return _CASTS[source, kind](datum)
+    return datum if source is kind else pc.cast(datum, _TYPES[kind])
 
 
 def _integer_of_integer(datum: Datum) -> Datum:
@@ -77,7 +78,7 @@ def _integer_of_integer(datum: Datum) -> Datum:
 def _integer_of_float(datum: Datum) -> Datum:
     whole = pc.round(datum, round_mode="half_to_even")
     fits = pc.and_(pc.greater_equal(whole, -(2.0**63)), pc.less(whole, 2.0**63))
-    return pc.cast(_where(fits, whole), pa.int64(), safe=False)
+    return pc.cast(where(fits, whole), pa.int64(), safe=False)
 
 
 def _integer_of_decimal(datum: Datum) -> Datum:
@@ -87,47 +88,45 @@ def _integer_of_decimal(datum: Datum) -> Datum:
     whole = pc.cast(whole, pa.decimal256(max(digits + 1 - scale, 20), 0))
     low, high = (pa.scalar(Decimal(bound), whole.type) for bound in (-(2**63), 2**63 - 1))
     fits = pc.and_(pc.greater_equal(whole, low), pc.less_equal(whole, high))
-    return pc.cast(_where(fits, whole), pa.int64())
+    return pc.cast(where(fits, whole), pa.int64())
 
 
-_WHITE = " \t\n\v\f\r"
-_WHOLE = r"^(?P<sign>[+-]?)0*(?P<whole>[0-9]*)(?P<point>\.?)(?P<half>[0-9]?)[0-9]*$"
-_FLOAT = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?$|^[+-]?(nan|inf|infinity)$"
+_DIGITS = r"^(?P<sign>[+-]?)0*(?P<whole>[0-9]*)(?P<point>\.?)(?P<half>[0-9]?)[0-9]*$"
+
+
+def _matching(array: pa.Array, kind: Kind) -> pa.Array:
+    """Texts without white space at both ends; NULL where they cannot be of this kind."""
+    text = pc.ascii_trim(array, characters=WHITESPACE)
+    return where(pc.match_substring_regex(text, f"^(?:{TEXTS[kind]})$"), text)
 
 
 @on_arrays
 def _integer_of_text(array: pa.Array) -> pa.Array:
-    text = pc.ascii_trim(array, characters=_WHITE)
-    text = _where(pc.match_substring_regex(text, _FLOAT, ignore_case=True), text)
-    exponent = pc.match_substring_regex(text, "e", ignore_case=True)
-    parts = pc.extract_regex(text, _WHOLE)  # NULL where there is an exponent or a NaN
+    text = _matching(array, Kind.INTEGER)
+    exponent = pc.match_substring_regex(text, "[eE]")
+    parts = pc.extract_regex(text, _DIGITS)  # NULL where there is an exponent
     sign, whole, _, half = parts.flatten()
     digits = pc.binary_join_element_wise(pc.replace_substring(sign, "+", ""), "0", whole, "")
     size = pc.binary_length(whole)
-    exact = pc.cast(_where(pc.less_equal(size, 20), digits), pa.decimal128(38, 0))
+    exact = pc.cast(where(pc.less_equal(size, 20), digits), pa.decimal128(38, 0))
     up = pc.greater_equal(half, "5")
     step = pc.if_else(up, pc.if_else(pc.equal(sign, "-"), Decimal(-1), Decimal(1)), Decimal(0))
     plain = _integer_of_decimal(pc.add(pc.cast(exact, pa.decimal128(30, 0)), step))
-    scaled = _half_away(pc.cast(_where(exponent, text), pa.float64()))
+    scaled = pc.cast(where(exponent, text), pa.float64())
+    scaled = _integer_of_float(pc.round(scaled, round_mode="half_towards_infinity"))
     return pc.coalesce(plain, scaled)
-
-
-def _half_away(array: pa.Array) -> pa.Array:
-    return _integer_of_float(pc.round(array, round_mode="half_towards_infinity"))
 
 
 @on_arrays
 def _float_of_text(array: pa.Array) -> pa.Array:
-    text = pc.ascii_trim(array, characters=_WHITE)
-    good = pc.match_substring_regex(text, _FLOAT, ignore_case=True)
-    return pc.cast(_where(good, text), pa.float64())
+    return pc.cast(_matching(array, Kind.FLOAT), pa.float64())
 
 
 @on_arrays
 def _text_of_float(array: pa.Array) -> pa.Array:
     """The shortest digits that give the number back: 1.0, 1e+20, nan."""
     values = pc.fill_null(array, 0.0).to_numpy(zero_copy_only=False)
-    return _where(pc.is_valid(array), pa.array(values.astype(str), pa.string()))
+    return where(pc.is_valid(array), pa.array(values.astype(str), pa.string()))
 
 
 @on_arrays
@@ -144,7 +143,7 @@ def _text_of_decimal(array: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(sign, whole, ".", fraction, "")
 
 
-def _text_of_time(suffix: str) -> Callable[[Datum], Datum]:
+def _text_of_timestamp(suffix: str) -> Callable[[Datum], Datum]:
     """ISO with a blank, without the zeros at the end of the seconds."""
 
     def text(datum: Datum) -> Datum:
@@ -156,15 +155,10 @@ def _text_of_time(suffix: str) -> Callable[[Datum], Datum]:
     return text
 
 
-_TRUE, _FALSE = ["true", "t", "1", "yes", "y"], ["false", "f", "0", "no", "n"]
-
-
-def _boolean_of_text(datum: Datum) -> Datum:
-    lower = pc.ascii_lower(pc.ascii_trim(datum, characters=_WHITE))
-    true, false = (
-        pc.is_in(lower, value_set=pa.array(words, lower.type)) for words in (_TRUE, _FALSE)
-    )
-    return _where(pc.or_(true, false), true)
+@on_arrays
+def _boolean_of_text(array: pa.Array) -> pa.Array:
+    text = pc.ascii_lower(_matching(array, Kind.BOOLEAN))
+    return where(pc.is_valid(text), pc.is_in(text, value_set=pa.array(TRUE, text.type)))
 
 
 def _boolean_of_number(datum: Datum) -> Datum:
@@ -172,40 +166,31 @@ def _boolean_of_number(datum: Datum) -> Datum:
     return pc.not_equal(datum, zero_of(datum))
 
 
-_DATE = r"^(?P<year>[0-9]{4})-(?P<month>[0-9]{1,2})-(?P<day>[0-9]{1,2})"
-_CLOCK = (
-    r"(?:[ T](?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{1,2})"
-    r"(?::(?P<second>[0-5]?[0-9])(?:\.(?P<micro>[0-9]{1,6})[0-9]*)?)?"
-    r"(?:Z|(?P<sign>[+-])(?P<hours>[0-9]{2})(?::?(?P<minutes>[0-9]{2}))?)?)?$"
-)
-
-
 def _joined(between: str, *parts: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(*parts, pa.scalar(between, pa.large_string()))
 
 
-def _pad(part: pa.Array, width: int = 2) -> pa.Array:
-    return pc.utf8_lpad(part, width=width, padding="0")
+def _pad(part: pa.Array) -> pa.Array:
+    return pc.utf8_lpad(part, width=2, padding="0")
 
 
 @on_arrays
-def _time_of_text(array: pa.Array, zoned: bool) -> pa.Array:
+def _timestamp_of_text(array: pa.Array, zoned: bool) -> pa.Array:
     """An ISO date or timestamp. An offset means something only if the result has a time zone."""
-    text = pc.ascii_trim(pc.cast(array, pa.large_string()), characters=_WHITE)
-    found = pc.extract_regex(text, _DATE + _CLOCK)
-    names = [found.type.field(i).name for i in range(found.type.num_fields)]
-    part = dict(zip(names, found.flatten(), strict=True))
-    day = _joined("-", part["year"], _pad(part["month"]), _pad(part["day"]))
-    clock = _joined(":", _pad(part["hour"]), _pad(part["minute"]), _pad(part["second"]))
+    text = pc.ascii_trim(pc.cast(array, pa.large_string()), characters=WHITESPACE)
+    parts = pc.extract_regex(text, f"^{TIMESTAMP}$")
+    part = dict(zip((field.name for field in parts.type), parts.flatten(), strict=True))
+    day = _joined("-", part["year"], *(_pad(part[unit]) for unit in ("month", "day")))
+    clock = _joined(":", *(_pad(part[unit]) for unit in ("hour", "minute", "second")))
     form = "%Y-%m-%d %H:%M:%S"
     whole = pc.strptime(_joined(" ", day, clock), format=form, unit="us", error_is_null=True)
     real = pc.equal(pc.day(whole), pc.cast(_pad(part["day"]), pa.int64()))
-    whole = _where(real, whole)  # not the 30th of February
+    whole = where(real, whole)  # not the 30th of February
     micro = pc.utf8_rpad(part["micro"], width=6, padding="0")
-    moved = pc.add(pc.cast(whole, pa.int64()), pc.cast(micro, pa.int64()))
+    micros = pc.add(pc.cast(whole, pa.int64()), pc.cast(micro, pa.int64()))
     if zoned:
-        moved = pc.subtract(moved, _offset(part))
-    return pc.cast(moved, pa.timestamp("us", "UTC" if zoned else None))
+        micros = pc.subtract(micros, _offset(part))
+    return pc.cast(micros, pa.timestamp("us", "UTC" if zoned else None))
 
 
 def _offset(part: dict[str, pa.Array]) -> pa.Array:
@@ -220,43 +205,35 @@ def _day(datum: Datum) -> Datum:
     return pc.cast(datum, pa.date32(), safe=False)
 
 
-def _moment(zone: str | None) -> Callable[[Datum], Datum]:
-    """A timestamp with or without time zone from the other, or from a date: UTC's wall clock."""
-
-    def moment(datum: Datum) -> Datum:
-        return pc.cast(datum, pa.timestamp(getattr(datum.type, "unit", "us"), zone))
-
-    return moment
+def _timestamp(zone: str | None) -> Callable[[Datum], Datum]:
+    """A timestamp with or without time zone from the other, or from a date, as it reads in UTC."""
+    return lambda datum: pc.cast(datum, pa.timestamp(getattr(datum.type, "unit", "us"), zone))
 
 
 _CASTS: dict[tuple[Kind, Kind], Callable[[Datum], Datum]] = {
-    (Kind.BOOLEAN, Kind.INTEGER): _plain(Kind.INTEGER),
     (Kind.INTEGER, Kind.INTEGER): _integer_of_integer,
     (Kind.FLOAT, Kind.INTEGER): _integer_of_float,
     (Kind.DECIMAL, Kind.INTEGER): _integer_of_decimal,
     (Kind.STRING, Kind.INTEGER): _integer_of_text,
-    (Kind.BOOLEAN, Kind.FLOAT): _plain(Kind.FLOAT),
     (Kind.INTEGER, Kind.FLOAT): double,
     (Kind.DECIMAL, Kind.FLOAT): double,
     (Kind.STRING, Kind.FLOAT): _float_of_text,
-    (Kind.BOOLEAN, Kind.STRING): _plain(Kind.STRING),
-    (Kind.INTEGER, Kind.STRING): _plain(Kind.STRING),
     (Kind.FLOAT, Kind.STRING): _text_of_float,
     (Kind.DECIMAL, Kind.STRING): _text_of_decimal,
-    (Kind.DATE, Kind.STRING): _plain(Kind.STRING),
-    (Kind.TIMESTAMP, Kind.STRING): _text_of_time(""),
-    (Kind.TIMESTAMP_TZ, Kind.STRING): _text_of_time("+00"),
+    (Kind.TIMESTAMP, Kind.STRING): _text_of_timestamp(""),
+    (Kind.TIMESTAMP_TZ, Kind.STRING): _text_of_timestamp("+00"),
     (Kind.INTEGER, Kind.BOOLEAN): _boolean_of_number,
     (Kind.FLOAT, Kind.BOOLEAN): _boolean_of_number,
     (Kind.DECIMAL, Kind.BOOLEAN): _boolean_of_number,
     (Kind.STRING, Kind.BOOLEAN): _boolean_of_text,
     (Kind.TIMESTAMP, Kind.DATE): _day,
     (Kind.TIMESTAMP_TZ, Kind.DATE): _day,
-    (Kind.STRING, Kind.DATE): lambda datum: _day(_time_of_text(datum, False)),
-    (Kind.DATE, Kind.TIMESTAMP): _moment(None),
-    (Kind.TIMESTAMP_TZ, Kind.TIMESTAMP): _moment(None),
-    (Kind.STRING, Kind.TIMESTAMP): lambda datum: _time_of_text(datum, False),
-    (Kind.DATE, Kind.TIMESTAMP_TZ): _moment("UTC"),
-    (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ): _moment("UTC"),
-    (Kind.STRING, Kind.TIMESTAMP_TZ): lambda datum: _time_of_text(datum, True),
+    (Kind.STRING, Kind.DATE): lambda datum: _day(_timestamp_of_text(datum, False)),
+    (Kind.DATE, Kind.TIMESTAMP): _timestamp(None),
+    (Kind.TIMESTAMP_TZ, Kind.TIMESTAMP): _timestamp(None),
+    (Kind.STRING, Kind.TIMESTAMP): lambda datum: _timestamp_of_text(datum, False),
+    (Kind.DATE, Kind.TIMESTAMP_TZ): _timestamp("UTC"),
+    (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ): _timestamp("UTC"),
+    (Kind.STRING, Kind.TIMESTAMP_TZ): lambda datum: _timestamp_of_text(datum, True),
 }
+"""The casts that Arrow would do in another way, by the kinds from and to which."""

@@ -1,4 +1,10 @@
-"""Comparison and three-valued logic. NaN equals NaN and is greater than every other number."""
+"""Comparison and three-valued logic.
+
+A NaN equals every other NaN and is greater than all other numbers, as in DuckDB, PostgreSQL and
+Spark; Arrow, NumPy and Python have it unequal to itself. -0.0 equals 0.0. So NaN is one value
+wherever values are compared: by operators, IN, NULLIF, GREATEST and LEAST here, and as a key of joins
+and groups in the engines.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +14,7 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from calitree.sql.kernels.values import NULL, Datum, is_null, kind_of, narrow, unify
+from calitree.sql.kernels.values import NULL, Datum, is_null, kind_of, narrow, unify, where
 from calitree.types import Kind
 
 Comparison = Callable[[Datum, Datum], Datum]
@@ -20,7 +26,7 @@ def _has_nan(datum: Datum) -> bool:
 
 
 def _comparison(name: str, with_nan: Comparison) -> Comparison:
-    """`with_nan` is used only where a NaN is present: all but a few columns have none."""
+    """Arrow's comparison of this name, or `with_nan` where a side has a NaN; most columns have none."""
 
     def compare(left: Datum, right: Datum) -> Datum:
         a, b = unify([left, right])
@@ -51,82 +57,84 @@ def _truth(datum: Datum) -> Datum:
     return pa.scalar(None, pa.bool_()) if is_null(datum) else datum
 
 
+inverse = pc.invert
+
+
 def both(left: Datum, right: Datum) -> Datum:
+    """AND of three truth values."""
     return pc.and_kleene(_truth(left), _truth(right))
 
 
 def either(left: Datum, right: Datum) -> Datum:
+    """OR of three truth values."""
     return pc.or_kleene(_truth(left), _truth(right))
 
 
-def missing(datum: Datum) -> Datum:
-    return pc.is_null(datum)
-
-
 def is_true(datum: Datum) -> Datum:
+    """IS TRUE: false where the datum is NULL."""
     return pc.coalesce(_truth(datum), False)
 
 
-def is_false(datum: Datum) -> Datum:
-    return pc.invert(pc.coalesce(_truth(datum), True))
+def is_(datum: Datum, truth: bool | None) -> Datum:
+    """IS TRUE, IS FALSE, or IS NULL for None."""
+    if truth is None:
+        return pc.is_null(datum)
+    return is_true(datum) if truth else pc.invert(pc.coalesce(_truth(datum), True))
 
 
 def not_distinct(left: Datum, right: Datum) -> Datum:
-    """Equality for which NULL is a value."""
+    """IS NOT DISTINCT FROM: equality for which NULL is a value."""
     if is_null(left):
-        return missing(right)
+        return pc.is_null(right)
     if is_null(right):
-        return missing(left)
-    return pc.coalesce(equal(left, right), pc.and_(missing(left), missing(right)))
+        return pc.is_null(left)
+    return pc.coalesce(equal(left, right), pc.and_(pc.is_null(left), pc.is_null(right)))
 
 
 def distinct(left: Datum, right: Datum) -> Datum:
+    """IS DISTINCT FROM."""
     return pc.invert(not_distinct(left, right))
 
 
-def is_in(needle: Datum, items: Sequence[Datum]) -> Datum:
-    """`needle IN (items)`: NULL unless found, where the needle or an item is NULL."""
+def is_in(needle: Datum, *items: Datum) -> Datum:
+    """`needle IN (items)`: NULL where it is in none, and the needle or an item is NULL."""
     if is_null(needle):
         return NULL
     known = [item for item in items if not is_null(item)]
-    found = _found(needle, known)
-    if len(known) < len(items):
-        return either(found, NULL)
-    return found
+    contained = _contained(needle, known)
+    return contained if len(known) == len(items) else either(contained, NULL)
 
 
-def _found(needle: Datum, items: Sequence[Datum]) -> Datum:
+def _contained(needle: Datum, items: Sequence[Datum]) -> Datum:
     if not items:
-        return pc.if_else(missing(needle), pa.scalar(None, pa.bool_()), False)
+        return where(pc.is_valid(needle), pa.scalar(False))
     constants = isinstance(needle, pa.Array) and all(isinstance(item, pa.Scalar) for item in items)
     unified = unify([needle, *items])
     if not constants or kind_of(unified[0]) is Kind.FLOAT:
         return reduce(either, (equal(needle, item) for item in items))
     values = pa.concat_arrays([pa.repeat(item, 1) for item in unified[1:]])
-    hit = pc.is_in(unified[0], value_set=values)
-    return pc.if_else(missing(needle), pa.scalar(None, pa.bool_()), hit)
+    return where(pc.is_valid(needle), pc.is_in(unified[0], value_set=values))
 
 
 def null_if(value: Datum, unwanted: Datum) -> Datum:
-    """`value`, or NULL where it equals `unwanted`."""
+    """NULLIF: `value`, or NULL where it equals `unwanted`."""
     if is_null(value) or is_null(unwanted):
         return value
-    same = pc.coalesce(equal(value, unwanted), False)
-    return pc.if_else(same, pa.scalar(None, value.type), value)
+    return where(pc.invert(pc.coalesce(equal(value, unwanted), False)), value)
 
 
-def _extreme(better: Comparison) -> Callable[[Sequence[Datum]], Datum]:
+def _extreme(better: Comparison) -> Callable[..., Datum]:
     """GREATEST or LEAST: the best of those that are not NULL."""
 
-    def pick(left: Datum, right: Datum) -> Datum:
+    def better_of(left: Datum, right: Datum) -> Datum:
         if is_null(left) or is_null(right):
             return right if is_null(left) else left
         a, b = unify([left, right])
         return pc.coalesce(pc.if_else(better(a, b), a, b), a, b)
 
-    def extreme(data: Sequence[Datum]) -> Datum:
-        best = reduce(pick, data)
-        # Every argument has a say in the type, also one that is a NULL of that type.
+    def extreme(*data: Datum) -> Datum:
+        best = reduce(better_of, data)
+        # The type is common to all arguments, also to one that is a NULL of its type.
         best = unify([best, *data])[0]
         return narrow(best) if kind_of(best) is Kind.DECIMAL else best
 

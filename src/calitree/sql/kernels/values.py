@@ -13,23 +13,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from functools import reduce
+from functools import reduce, wraps
 from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from calitree.errors import ExpressionError
-from calitree.types import Kind, kind_of_arrow
+from calitree.types import Kind, common_kind, kind_of_arrow
 
 Datum: TypeAlias = pa.Array | pa.Scalar
 
 NULL = pa.scalar(None)
 MAX_DIGITS = 38
-_STRING_LIMIT = 2**31 - 1
+"""Of a decimal in 128 bits."""
+_MAX_STRING_BYTES = 2**31 - 1
+"""Of one array of strings with 32-bit offsets."""
 
 
 def kind_of(datum: Datum) -> Kind:
+    """The kind of a datum's type."""
     return kind_of_arrow(datum.type)
 
 
@@ -64,15 +67,12 @@ def column(data: pa.Array | pa.ChunkedArray) -> Datum:
         return NULL
     if kind is Kind.INTEGER:
         return _signed(array)
-    if kind is Kind.FLOAT:
-        return pc.cast(array, pa.float64())
     if kind is Kind.DECIMAL:
         return narrow(array)
-    if kind is Kind.DATE:
-        return pc.cast(array, pa.date32())
     if kind is Kind.TIMESTAMP_TZ:
         return pc.cast(array, pa.timestamp(array.type.unit, "UTC"))
-    return array
+    dtype = {Kind.FLOAT: pa.float64(), Kind.DATE: pa.date32()}.get(kind)
+    return array if dtype is None else pc.cast(array, dtype)
 
 
 def _one_chunk(data: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -80,7 +80,7 @@ def _one_chunk(data: pa.Array | pa.ChunkedArray) -> pa.Array:
         return data
     if data.num_chunks == 1:
         return data.chunk(0)
-    if pa.types.is_string(data.type) and data.nbytes > _STRING_LIMIT:
+    if pa.types.is_string(data.type) and data.nbytes > _MAX_STRING_BYTES:
         data = data.cast(pa.large_string())  # the offsets of one plain string array would overflow
     return data.combine_chunks()
 
@@ -94,7 +94,7 @@ def _plain(array: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(array.type):
         return pc.take(_plain(array.dictionary), array.indices)
     if pa.types.is_string_view(array.type):
-        wide = array.nbytes > _STRING_LIMIT
+        wide = array.nbytes > _MAX_STRING_BYTES
         return pc.cast(array, pa.large_string() if wide else pa.string())
     if pa.types.is_binary_view(array.type):
         return pc.cast(array, pa.large_binary())
@@ -133,7 +133,13 @@ def zero_of(datum: Datum) -> pa.Scalar:
     return pa.scalar(Decimal(0) if pa.types.is_decimal(datum.type) else 0, datum.type)
 
 
+def where(mask: Datum, datum: Datum) -> Datum:
+    """`datum` where the mask is true, NULL elsewhere."""
+    return pc.if_else(mask, datum, pa.scalar(None, datum.type))
+
+
 def double(datum: Datum) -> Datum:
+    """A number as float64."""
     return _double_of_decimal(datum) if pa.types.is_decimal(datum.type) else _double(datum)
 
 
@@ -161,16 +167,13 @@ def decimal(datum: Datum) -> Datum:
 
 def unify(data: Sequence[Datum]) -> list[Datum]:
     """The same values in one type, so that they can be compared or stand in one column."""
-    typed = [number(datum) for datum in data if not pa.types.is_null(datum.type)]
-    if not typed:
-        return list(data)
-    common = reduce(_common, (datum.type for datum in typed))
+    common = reduce(common_type, (number(datum).type for datum in data))
     try:
         return [to_type(datum, common) for datum in data]
     except pa.ArrowInvalid:
         if not pa.types.is_timestamp(common):
             raise
-        # Nanoseconds end in 2262. A moment beyond is far from all of them, so microseconds will do.
+        # Nanoseconds end in 2262. A timestamp beyond is far from all of them: microseconds will do.
         coarse = pa.timestamp("us", common.tz)
         return [to_type(datum, coarse) for datum in data]
 
@@ -196,47 +199,56 @@ def _to_unit(datum: Datum, dtype: pa.DataType) -> Datum:
     return pc.cast(datum, dtype)
 
 
-def _common(left: pa.DataType, right: pa.DataType) -> pa.DataType:
-    """The type two values share; decimals may need 256 bits on the way."""
-    if left == right:
+def common_type(left: pa.DataType, right: pa.DataType, digits: int | None = None) -> pa.DataType:
+    """The type that holds the values of two types.
+
+    Common decimals have this many digits, or by default as many as both need, perhaps 256 bits.
+    """
+    if left == right or pa.types.is_null(right):
         return left
-    kinds = {kind_of_arrow(left), kind_of_arrow(right)}
-    if all(kind.is_number for kind in kinds):
-        if Kind.FLOAT in kinds:
-            return pa.float64()
-        return _common_decimal(_as_decimal(left), _as_decimal(right))
-    if kinds == {Kind.STRING}:
-        return pa.large_string()
-    if all(kind.is_temporal for kind in kinds):
+    if pa.types.is_null(left):
+        return right
+    kind = common_kind(kind_of_arrow(left), kind_of_arrow(right))
+    if kind is Kind.DECIMAL:
+        return _common_decimal(_as_decimal(left), _as_decimal(right), digits)
+    if kind is not None and kind.is_temporal:
         units = [getattr(dtype, "unit", "us") for dtype in (left, right)]
-        units = [unit if unit in _UNITS else "us" for unit in units]
-        finer = max(units, key=_UNITS.__getitem__)
-        return pa.timestamp(finer, "UTC" if Kind.TIMESTAMP_TZ in kinds else None)
-    if kinds in ({Kind.TIME}, {Kind.BINARY}):
-        return pa.time64("ns") if kinds == {Kind.TIME} else pa.large_binary()
-    raise ExpressionError(f"cannot mix values of type {left} and {right}")
+        finer = max((unit if unit in _UNITS else "us" for unit in units), key=_UNITS.__getitem__)
+        return pa.timestamp(finer, "UTC" if kind is Kind.TIMESTAMP_TZ else None)
+    if kind not in _WIDEST:
+        raise ExpressionError(f"cannot mix values of type {left} and {right}")
+    return _WIDEST[kind]
+
+
+_WIDEST = {
+    Kind.INTEGER: pa.int64(),
+    Kind.FLOAT: pa.float64(),
+    Kind.STRING: pa.large_string(),
+    Kind.TIME: pa.time64("ns"),
+    Kind.BINARY: pa.large_binary(),
+}
 
 
 def _as_decimal(dtype: pa.DataType) -> pa.DataType:
     return dtype if pa.types.is_decimal(dtype) else pa.decimal128(19, 0)
 
 
-def _common_decimal(left: pa.DataType, right: pa.DataType) -> pa.DataType:
+def _common_decimal(left: pa.DataType, right: pa.DataType, digits: int | None) -> pa.DataType:
     scale = max(left.scale, right.scale)
-    digits = scale + max(left.precision - left.scale, right.precision - right.scale)
+    if digits is None:
+        digits = scale + max(left.precision - left.scale, right.precision - right.scale)
     return pa.decimal128(digits, scale) if digits <= MAX_DIGITS else pa.decimal256(digits, scale)
 
 
 def on_arrays(kernel: Callable[..., pa.Array]) -> Callable[..., Datum]:
     """Let a kernel that needs an array as its first argument take a constant too."""
 
+    @wraps(kernel)
     def either(datum: Datum, *rest: object) -> Datum:
         if isinstance(datum, pa.Scalar):
             return kernel(pa.repeat(datum, 1), *rest)[0]
         return kernel(datum, *rest)
 
-    either.__doc__ = kernel.__doc__
-    either.__name__ = getattr(kernel, "__name__", "kernel")
     return either
 
 

@@ -1,1 +1,1 @@
-"""How each kind of expression is typed and written out: a function a rule, a file a family."""
+"""Rules that type a parsed node and give its canonical form, one file a family of functions."""

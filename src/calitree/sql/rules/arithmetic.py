@@ -5,45 +5,40 @@ from __future__ import annotations
 from sqlglot import exp
 
 from calitree.sql.analysis import Analysis, Pair
-from calitree.sql.nodes import nullif_zero, paren, wider
+from calitree.sql.nodes import integer_of, name_of, nullif_zero, paren, wide, wider
 from calitree.types import Kind
 
 
 def arithmetic(analysis: Analysis, node: exp.Binary) -> Pair:
-    sign = {"Add": "+", "Sub": "-", "Mul": "*"}[type(node).__name__]
-    left, right = analysis.number(node.left, sign), analysis.number(node.right, sign)
-    result = type(node)(this=paren(analysis.wide(*left)), expression=paren(analysis.wide(*right)))
+    """+, - and *, and %, which is NULL where the divisor is zero."""
+    left, right = (analysis.number(side, name_of(node)) for side in (node.left, node.right))
+    guard = nullif_zero if isinstance(node, exp.Mod) else paren
+    result = type(node)(this=paren(wide(*left)), expression=guard(wide(*right)))
     return result, wider(left[1], right[1])
 
 
-def negation(analysis: Analysis, node: exp.Expr) -> Pair:
-    inner, kind = analysis.number(node.this, "-")
-    return exp.Neg(this=paren(analysis.wide(inner, kind))), kind
-
-
 def division(analysis: Analysis, node: exp.Binary) -> Pair:
-    left, right = analysis.number(node.left, "/"), analysis.number(node.right, "/")
-    return exp.Div(
-        this=paren(analysis.double(left)), expression=nullif_zero(analysis.double(right))
-    ), Kind.FLOAT
+    """/, of doubles."""
+    left, right = (analysis.operand(side, Kind.FLOAT, "/") for side in (node.left, node.right))
+    return exp.Div(this=paren(left), expression=nullif_zero(right)), Kind.FLOAT
 
 
-def modulo(analysis: Analysis, node: exp.Binary) -> Pair:
-    left, right = analysis.number(node.left, "%"), analysis.number(node.right, "%")
-    return exp.Mod(
-        this=paren(analysis.wide(*left)), expression=nullif_zero(analysis.wide(*right))
-    ), wider(left[1], right[1])
+def negation(analysis: Analysis, node: exp.Expr) -> Pair:
+    """- of one number."""
+    operand, kind = analysis.number(node.this, "-")
+    return exp.Neg(this=paren(wide(operand, kind))), kind
 
 
 def absolute(analysis: Analysis, node: exp.Expr) -> Pair:
-    inner, kind = analysis.number(node.this, "ABS")
-    return exp.Abs(this=analysis.wide(inner, kind)), kind
+    """ABS."""
+    operand, kind = analysis.number(node.this, "ABS")
+    return exp.Abs(this=wide(operand, kind)), kind
 
 
 def rounding(analysis: Analysis, node: exp.Expr) -> Pair:
-    name = type(node).__name__.upper()
-    inner = analysis.double(analysis.number(node.this, name))
-    result = type(node)(this=inner)
+    """FLOOR, CEIL and ROUND; only the last may have a number of decimals."""
+    name = name_of(node)
+    result = type(node)(this=analysis.operand(node.this, Kind.FLOAT, name))
     if node.args.get("to"):
         raise analysis.fail(f"{name} takes no TO")
     decimals = node.args.get("decimals")
@@ -56,13 +51,6 @@ def rounding(analysis: Analysis, node: exp.Expr) -> Pair:
     return result, Kind.FLOAT
 
 
-def floating(analysis: Analysis, node: exp.Expr) -> Pair:
-    name = type(node).__name__.upper()
-    return type(node)(this=analysis.double(analysis.number(node.this, name))), Kind.FLOAT
-
-
-def power(analysis: Analysis, node: exp.Expr) -> Pair:
-    base, exponent = (
-        analysis.double(analysis.number(n, "POWER")) for n in (node.this, node.expression)
-    )
-    return exp.Pow(this=base, expression=exponent), Kind.FLOAT
+def decimals_of(node: exp.Expr) -> int:
+    """The number of decimals that ROUND keeps."""
+    return integer_of(node, "decimals") or 0

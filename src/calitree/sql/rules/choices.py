@@ -5,16 +5,18 @@ from __future__ import annotations
 from sqlglot import exp
 
 from calitree.sql.analysis import Analysis, Pair
+from calitree.types import Kind
 
 
 def case(analysis: Analysis, node: exp.Expr) -> Pair:
+    """CASE; one with a subject compares it in every branch."""
     conditions, values = [], []
     subject = node.args.get("this")
     for branch in node.args["ifs"]:
         condition = branch.this
         if subject is not None:
             condition = exp.EQ(this=subject.copy(), expression=condition.copy())
-        conditions.append(analysis.boolean(condition, "WHEN"))
+        conditions.append(analysis.operand(condition, Kind.BOOLEAN, "WHEN"))
         values.append(analysis.normal(branch.args["true"]))
     default = node.args.get("default")
     values.append(analysis.normal(default if default is not None else exp.Null()))
@@ -27,6 +29,7 @@ def case(analysis: Analysis, node: exp.Expr) -> Pair:
 
 
 def if_(analysis: Analysis, node: exp.Expr) -> Pair:
+    """IF as a CASE of one branch."""
     branch = exp.If(this=node.this.copy(), true=node.args["true"].copy())
     default = node.args.get("false")
     return case(analysis, exp.Case(ifs=[branch], default=default.copy() if default else None))
@@ -44,6 +47,7 @@ def several(analysis: Analysis, node: exp.Expr) -> Pair:
 
 
 def nullif(analysis: Analysis, node: exp.Expr) -> Pair:
+    """NULLIF, of the kind of its first argument."""
     left, right = analysis.normal(node.this), analysis.normal(node.expression)
     a, b = analysis.alike(left, right)
     return exp.Nullif(this=a, expression=b), left[1]

@@ -10,21 +10,13 @@ from calitree.types import Kind
 
 
 def comparison(analysis: Analysis, node: exp.Binary) -> Pair:
-    a, b = analysis.alike(analysis.normal(node.left), analysis.normal(node.right))
-    return type(node)(this=paren(a), expression=paren(b)), Kind.BOOLEAN
-
-
-def connective(analysis: Analysis, node: exp.Binary) -> Pair:
-    word = type(node).__name__.upper()
-    sides = [analysis.boolean(side, word) for side in (node.left, node.right)]
-    return type(node)(this=paren(sides[0]), expression=paren(sides[1])), Kind.BOOLEAN
-
-
-def negated(analysis: Analysis, node: exp.Expr) -> Pair:
-    return exp.Not(this=paren(analysis.boolean(node.this, "NOT"))), Kind.BOOLEAN
+    """=, <>, <, <=, >, >= and IS [NOT] DISTINCT FROM."""
+    left, right = analysis.alike(analysis.normal(node.left), analysis.normal(node.right))
+    return type(node)(this=paren(left), expression=paren(right)), Kind.BOOLEAN
 
 
 def is_(analysis: Analysis, node: exp.Expr) -> Pair:
+    """IS NULL, IS TRUE and IS FALSE."""
     inner, kind = analysis.normal(node.this)
     if isinstance(node.expression, exp.Boolean) and kind not in (Kind.BOOLEAN, Kind.NULL):
         raise analysis.fail(f"IS {node.expression.sql()} needs a condition")
@@ -33,33 +25,30 @@ def is_(analysis: Analysis, node: exp.Expr) -> Pair:
     return exp.Is(this=paren(inner), expression=node.expression.copy()), Kind.BOOLEAN
 
 
+def truth_of(node: exp.Expr) -> bool | None:
+    """What IS compares with; None for NULL."""
+    return None if isinstance(node.expression, exp.Null) else bool(node.expression.this)
+
+
 def in_(analysis: Analysis, node: exp.Expr) -> Pair:
+    """IN a list, of which every value is kept once, in one order."""
     if node.args.get("query") or node.args.get("unnest"):
         raise analysis.fail("IN takes a list of values here, not a query")
     this = analysis.normal(node.this)
     if not node.expressions:
         raise analysis.fail("IN needs at least one value")
-    values = [analysis.normal(each) for each in node.expressions]
+    values = [analysis.normal(value) for value in node.expressions]
     for value in values:  # a date, or quoted text, among timestamps becomes one
         needle = analysis.alike(this, value)[0]
         this = needle, kind_of(needle)
-    items: dict[str, exp.Expr] = {}
-    for value in values:
-        item = analysis.alike(this, value)[1]
-        items[item.sql()] = item
-    ordered = [items[key] for key in sorted(items)]
+    items = [analysis.alike(this, value)[1] for value in values]
+    by_text = {item.sql(): item for item in items}
+    ordered = [by_text[text] for text in sorted(by_text)]
     return exp.In(this=paren(this[0]), expressions=ordered), Kind.BOOLEAN
 
 
 def between(analysis: Analysis, node: exp.Expr) -> Pair:
-    ge = exp.GTE(this=node.this.copy(), expression=node.args["low"].copy())
-    le = exp.LTE(this=node.this.copy(), expression=node.args["high"].copy())
-    return connective(analysis, exp.And(this=ge, expression=le))
-
-
-def like(analysis: Analysis, node: exp.Expr) -> Pair:
-    pattern = node.expression
-    if not (isinstance(pattern, exp.Literal) and pattern.is_string):
-        raise analysis.fail("LIKE takes a quoted pattern")
-    result = type(node)(this=analysis.string(node.this, "LIKE"), expression=pattern.copy())
-    return exp.Not(this=paren(result)) if node.args.get("negate") else result, Kind.BOOLEAN
+    """BETWEEN as two comparisons."""
+    low = exp.GTE(this=node.this.copy(), expression=node.args["low"].copy())
+    high = exp.LTE(this=node.this.copy(), expression=node.args["high"].copy())
+    return analysis.normal(exp.And(this=low, expression=high))

@@ -1,9 +1,10 @@
-"""CAST."""
+"""CAST: to which kinds, from which kinds, and which texts."""
 
 from __future__ import annotations
 
 from sqlglot import exp
 
+from calitree.errors import ExpressionError
 from calitree.sql.analysis import Analysis, Pair
 from calitree.sql.nodes import cast
 from calitree.types import Kind
@@ -24,22 +25,39 @@ CASTS = {
     exp.DataType.Type.DATETIME: Kind.TIMESTAMP,
     exp.DataType.Type.TIMESTAMPTZ: Kind.TIMESTAMP_TZ,
 }
+"""The types that a value can be cast to, and their kinds."""
 
+_CASTABLE = (
+    {Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT, Kind.BOOLEAN, Kind.STRING},
+    {Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ, Kind.STRING},
+)
+"""Kinds that can be cast to each other; a number of seconds is no timestamp."""
 
-def _castable(source: Kind, target: Kind) -> bool:
-    """Whether SQL dialects agree that there is such a cast (a number of seconds is no timestamp)."""
-    if source in (target, Kind.NULL):
-        return True
-    families = {
-        "time" if kind.is_temporal else "number"
-        for kind in (source, target)
-        if kind.is_number or kind.is_temporal or kind is Kind.BOOLEAN
-    }
-    others = {source, target} - set(CASTS.values()) - {Kind.DECIMAL}
-    return len(families) == 1 and not others
+WHITESPACE = " \t\n\v\f\r"
+"""What text may have at both ends."""
+
+TRUE, FALSE = ("true", "t", "1", "yes", "y"), ("false", "f", "0", "no", "n")
+NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
+TIMESTAMP = (
+    r"(?P<year>[0-9]{4})-(?P<month>[0-9]{1,2})-(?P<day>[0-9]{1,2})"
+    r"(?:[ T](?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{1,2})"
+    r"(?::(?P<second>[0-5]?[0-9])(?:\.(?P<micro>[0-9]{1,6})[0-9]*)?)?"
+    r"(?:Z|(?P<sign>[+-])(?P<hours>[0-9]{2})(?::?(?P<minutes>[0-9]{2}))?)?)?"
+)
+TEXTS = {
+    Kind.INTEGER: NUMBER,
+    Kind.FLOAT: rf"{NUMBER}|[+-]?(?i:nan|inf|infinity)",
+    Kind.BOOLEAN: rf"(?i:{'|'.join(TRUE + FALSE)})",
+    Kind.DATE: TIMESTAMP,
+    Kind.TIMESTAMP: TIMESTAMP,
+    Kind.TIMESTAMP_TZ: TIMESTAMP,
+}
+"""The texts that can be cast to a kind: regular expressions for Python and for Arrow, and without the
+names of groups for Spark. Not all of them convert: there is no 30th of February."""
 
 
 def cast_(analysis: Analysis, node: exp.Expr) -> Pair:
+    """CAST and TRY_CAST."""
     to = node.args["to"]
     kind = CASTS.get(to.this)
     if kind is None:
@@ -47,7 +65,20 @@ def cast_(analysis: Analysis, node: exp.Expr) -> Pair:
     if node.args.get("default"):
         raise analysis.fail("DEFAULT in a CAST is not supported")
     inner, source = analysis.normal(node.this)
-    if not _castable(source, kind):
+    if not is_castable(source, kind):
         raise analysis.fail(f"{source.phrase} cannot be cast to {kind.phrase}")
     result = cast(inner, kind)
     return exp.TryCast(**result.args, safe=True) if isinstance(node, exp.TryCast) else result, kind
+
+
+def is_castable(source: Kind, target: Kind) -> bool:
+    """Whether values of one kind can be cast to another."""
+    return source in (target, Kind.NULL) or any({source, target} <= kinds for kinds in _CASTABLE)
+
+
+def target_of(node: exp.Expr) -> Kind:
+    """The kind that a CAST or TRY_CAST gives."""
+    kind = CASTS.get(node.args["to"].this)
+    if kind is None:
+        raise ExpressionError(f"{node.sql()} cannot be evaluated.")
+    return kind

@@ -8,53 +8,56 @@ from calitree.sql.analysis import Analysis, Pair
 from calitree.sql.nodes import cast
 from calitree.types import Kind
 
-DATE_PARTS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOY", "HOUR", "MINUTE")
 TRUNC_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE")
+DATE_PARTS = (*TRUNC_UNITS[:5], "DOY", *TRUNC_UNITS[5:])
 
-PART_FUNCTIONS: dict[type[exp.Expr], str] = {
-    exp.Year: "YEAR",
-    exp.Quarter: "QUARTER",
-    exp.Month: "MONTH",
-    exp.Week: "WEEK",
-    exp.WeekOfYear: "WEEK",
-    exp.Day: "DAY",
-    exp.DayOfMonth: "DAY",
-    exp.DayOfYear: "DOY",
-    exp.Hour: "HOUR",
-    exp.Minute: "MINUTE",
-}
+PART_FUNCTIONS = (
+    *(exp.Year, exp.Quarter, exp.Month, exp.Week, exp.Day, exp.Hour, exp.Minute),
+    *(exp.WeekOfYear, exp.DayOfMonth, exp.DayOfYear),
+)
+_SYNONYMS = {"WEEKOFYEAR": "WEEK", "DAYOFMONTH": "DAY", "DAYOFYEAR": "DOY"}
 
 
 def date_part(analysis: Analysis, node: exp.Expr) -> Pair:
+    """EXTRACT, and YEAR(…) … MINUTE(…), which become one."""
     if isinstance(node, exp.Extract):
-        part, source = node.this.name.upper(), node.expression
-        part = {"DAYOFYEAR": "DOY", "DAYOFMONTH": "DAY"}.get(part, part)
+        name, source = node.this.name.upper(), node.expression
     else:
-        part, source = PART_FUNCTIONS[type(node)], node.this
+        name, source = type(node).__name__.upper(), node.this
+    part = _SYNONYMS.get(name, name)
     while isinstance(source, exp.TsOrDsToDate):
         source = source.this
     if part not in DATE_PARTS:
         raise analysis.fail(f"there is no date part {part}; there are {', '.join(DATE_PARTS)}")
-    inner, kind = analysis.normal(source)
-    if not kind.is_temporal:
-        raise analysis.fail(
-            f"{part} needs a date or timestamp, but {source.sql()} is {kind.phrase}"
-        )
+    inner, kind = _temporal(analysis, source, part)
     if kind is Kind.DATE and part in ("HOUR", "MINUTE"):
         raise analysis.fail(f"{part} needs a timestamp, but {source.sql()} is a date")
     return exp.Extract(this=exp.var(part), expression=inner), Kind.INTEGER
 
 
+def part_of(node: exp.Expr) -> str:
+    """The part that EXTRACT takes."""
+    return node.name.upper()
+
+
 def truncation(analysis: Analysis, node: exp.Expr) -> Pair:
+    """DATE_TRUNC: a timestamp, also of a date."""
     unit = node.args["unit"].name.upper()
     if unit not in TRUNC_UNITS:
         raise analysis.fail(f"DATE_TRUNC knows {', '.join(TRUNC_UNITS)}, not {unit}")
-    inner, kind = analysis.normal(node.this)
+    inner, kind = _temporal(analysis, node.this, "DATE_TRUNC")
+    if kind is Kind.DATE:
+        inner, kind = cast(inner, Kind.TIMESTAMP), Kind.TIMESTAMP
+    return exp.TimestampTrunc(this=inner, unit=exp.var(unit)), kind
+
+
+def unit_of(node: exp.Expr) -> str:
+    """The unit that DATE_TRUNC rounds down to."""
+    return node.text("unit").upper()
+
+
+def _temporal(analysis: Analysis, node: exp.Expr, name: str) -> Pair:
+    inner, kind = analysis.normal(node)
     if not kind.is_temporal:
-        raise analysis.fail(
-            f"DATE_TRUNC needs a date or timestamp, but {node.this.sql()} is {kind.phrase}"
-        )
-    at = inner if kind is not Kind.DATE else cast(inner, Kind.TIMESTAMP)
-    return exp.TimestampTrunc(this=at, unit=exp.var(unit)), (
-        Kind.TIMESTAMP if kind is Kind.DATE else kind
-    )
+        raise analysis.fail(f"{name} needs a date or timestamp, but {node.sql()} is {kind.phrase}")
+    return inner, kind

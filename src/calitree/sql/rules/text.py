@@ -5,24 +5,23 @@ from __future__ import annotations
 from sqlglot import exp
 
 from calitree.sql.analysis import Analysis, Pair
-from calitree.sql.nodes import paren
+from calitree.sql.nodes import integer_of
 from calitree.types import Kind
 
 SPACES = " \u00a0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u202f\u205f\u3000"
 """What TRIM removes: every character that Unicode calls a space; tabs and line ends are none."""
 
 
-def textual(analysis: Analysis, node: exp.Expr) -> Pair:
-    name = type(node).__name__.upper()
+def trim(analysis: Analysis, node: exp.Expr) -> Pair:
+    """TRIM of spaces at both ends."""
     if node.args.get("expression"):
-        raise analysis.fail(f"{name} takes one argument; it removes spaces")
-    return type(node)(this=analysis.string(node.this, name)), (
-        Kind.INTEGER if isinstance(node, exp.Length) else Kind.STRING
-    )
+        raise analysis.fail("TRIM takes one argument; it removes spaces")
+    return exp.Trim(this=analysis.operand(node.this, Kind.STRING, "TRIM")), Kind.STRING
 
 
 def substring(analysis: Analysis, node: exp.Expr) -> Pair:
-    result = exp.Substring(this=analysis.string(node.this, "SUBSTRING"))
+    """SUBSTRING; its start and its length are constants."""
+    result = exp.Substring(this=analysis.operand(node.this, Kind.STRING, "SUBSTRING"))
     for key in ("start", "length"):
         bound = node.args.get(key)
         if bound is not None:
@@ -32,8 +31,26 @@ def substring(analysis: Analysis, node: exp.Expr) -> Pair:
     return result, Kind.STRING
 
 
-def concatenation(analysis: Analysis, node: exp.Binary) -> Pair:
-    return exp.DPipe(
-        this=paren(analysis.string(node.left, "||")),
-        expression=paren(analysis.string(node.right, "||")),
-    ), Kind.STRING
+def start_of(node: exp.Expr) -> int:
+    """Where a SUBSTRING starts; the first character is 1."""
+    return integer_of(node, "start") or 1
+
+
+def length_of(node: exp.Expr) -> int | None:
+    """How many characters a SUBSTRING has at most; None for all."""
+    return integer_of(node, "length")
+
+
+def like(analysis: Analysis, node: exp.Expr) -> Pair:
+    """LIKE and ILIKE; the pattern is a constant."""
+    pattern = node.expression
+    if not (isinstance(pattern, exp.Literal) and pattern.is_string):
+        raise analysis.fail("LIKE takes a quoted pattern")
+    text = analysis.operand(node.this, Kind.STRING, "LIKE")
+    result = type(node)(this=text, expression=pattern.copy())
+    return exp.Not(this=exp.Paren(this=result)) if node.args.get("negate") else result, Kind.BOOLEAN
+
+
+def pattern_of(node: exp.Expr) -> str:
+    """The pattern of LIKE or ILIKE."""
+    return str(node.expression.name)

@@ -17,18 +17,21 @@ from calitree.cache import cached_property
 from calitree.engines.api.contraction import Output
 from calitree.engines.local.delta.sums import Addition, one_row
 from calitree.engines.local.encoding.dictionary import Codes
-from calitree.engines.local.encoding.spaces import roomy
+from calitree.engines.local.encoding.numbering import number_rows
+from calitree.engines.local.encoding.spaces import padded_size
 from calitree.engines.local.encoding.values import Value
-from calitree.engines.local.join.star import group
-from calitree.engines.local.tables.rows import Key
-from calitree.engines.local.tables.tables import Message
+from calitree.engines.local.tables.encoded import Key
+from calitree.engines.local.tables.tables import EncodedMessage
 
 Array = np.ndarray[Any, Any]
 
 
 def add(
-    output: Output, plus: Sequence[Message], minus: Sequence[Message], rows: str | None
-) -> Message | None:
+    output: Output,
+    plus: Sequence[EncodedMessage],
+    minus: Sequence[EncodedMessage],
+    rows: str | None,
+) -> EncodedMessage | None:
     """The sum of results, less those of `minus`; None if too many digits would be lost.
 
     `rows` is the column that counts joined rows, if there is one: without any, a group goes.
@@ -45,7 +48,7 @@ def add(
     return _MessageSum(output, more[at], more[:at] + more[at + 1 :], less).message(rows)
 
 
-def apart(table: Message, keys: Message) -> Message:
+def apart(table: EncodedMessage, keys: EncodedMessage) -> EncodedMessage:
     """An anti-join: the rows that do not agree with any of `keys` on its attributes."""
     if not keys.rows or not table.rows:
         return table
@@ -56,7 +59,7 @@ def apart(table: Message, keys: Message) -> Message:
         agreeing = agreeing[_is_in(left[agreeing], right, size)]
     if len(keys.attributes) > 1 and len(agreeing):
         both = [np.append(a[agreeing], b) for a, b in zip(ours, theirs, strict=True)]
-        groups, codes = group(both, sizes, len(both[0]))
+        groups, codes = number_rows(both, sizes, len(both[0]))
         left, right = groups[: len(agreeing)], groups[len(agreeing) :]
         agreeing = agreeing[_is_in(left, right, len(codes[0]))]
     return table.take(np.delete(np.arange(table.rows), agreeing)) if len(agreeing) else table
@@ -69,17 +72,17 @@ def _is_in(codes: Codes, wanted: Codes, size: int) -> Array:
     return there[codes]
 
 
-def _codes(table: Message, name: str) -> Codes:
+def _codes(table: EncodedMessage, name: str) -> Codes:
     return table.codes(name, {name: name})
 
 
-def _without_rows(table: Message) -> Message:
+def _without_rows(table: EncodedMessage) -> EncodedMessage:
     return table.take(np.empty(0, np.intp))
 
 
 def _total(
-    output: Output, more: Sequence[Message], less: Sequence[Message], rows: str | None
-) -> Message | None:
+    output: Output, more: Sequence[EncodedMessage], less: Sequence[EncodedMessage], rows: str | None
+) -> EncodedMessage | None:
     """Results of one row, without a key."""
     values: dict[str, Value] = {}
     lost = False
@@ -94,7 +97,7 @@ def _total(
     count = None if rows is None else values.get(rows)
     if count is not None and not count.data[0]:
         return _without_rows(first)
-    return None if lost else Message(first.book, {}, values, 1, first.kinds)
+    return None if lost else EncodedMessage(first.book, {}, values, 1, first.kinds)
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,11 @@ class _MessageSum:
     """Where the rows of the small results go in the large one, and the sum."""
 
     def __init__(
-        self, output: Output, large: Message, plus: Sequence[Message], minus: Sequence[Message]
+        self,
+        output: Output,
+        large: EncodedMessage,
+        plus: Sequence[EncodedMessage],
+        minus: Sequence[EncodedMessage],
     ) -> None:
         self.output, self.large = output, large
         self.small, self.added = (*plus, *minus), len(plus)
@@ -164,7 +171,7 @@ class _MessageSum:
             parts = [_codes(self.small[at], a)[missing[at]] for at in lacking]
             columns.append(np.concatenate([_codes(self.large, a)[known], *parts]))
         sizes = [self.book.dictionary(a).size for a in self.output.keep]
-        groups, codes = group(columns, sizes, len(columns[0]))
+        groups, codes = number_rows(columns, sizes, len(columns[0]))
         rows = np.full(len(codes[0]), -1, np.intp)
         rows[groups[: len(known)]] = known
         new = np.flatnonzero(rows < 0)
@@ -178,7 +185,7 @@ class _MessageSum:
             self.rows[at][missing[at]] = rows[groups[start:stop]]
             start = stop
 
-    def message(self, rows: str | None) -> Message | None:
+    def message(self, rows: str | None) -> EncodedMessage | None:
         """The sum, without the groups that have no rows left."""
         counts = None if rows is None else self._value(rows, "sum", None)
         left = None if counts is None else counts.data
@@ -209,17 +216,17 @@ class _MessageSum:
             return None
         return _Removal(np.unique(np.concatenate(gone)), self.count)
 
-    def _keyed(self, values: Mapping[str, Value], removal: _Removal | None) -> Message:
+    def _keyed(self, values: Mapping[str, Value], removal: _Removal | None) -> EncodedMessage:
         """The message of these values. What is known of the large one's keys serves it too."""
         large = self.large
         codes = {a: _codes(large, a) for a in self.output.keep}
         if not self.fresh and removal is None:
-            message = Message(self.book, codes, values, self.count, large.kinds)
+            message = EncodedMessage(self.book, codes, values, self.count, large.kinds)
             message.inherit(large)
             return message
         changed = {a: self._changed(c, self.fresh.get(a), removal) for a, c in codes.items()}
         rows = self.count if removal is None else removal.after
-        message = Message(self.book, changed, values, rows, large.kinds)
+        message = EncodedMessage(self.book, changed, values, rows, large.kinds)
         known_ids, known_places = large.known
         ids = {
             key: self._changed(column, self._fresh_ids(key), removal)
@@ -250,7 +257,7 @@ class _MessageSum:
         after, fresh = places.copy(), self._fresh_ids(key)
         if fresh is not None:
             if len(after) < space.size:
-                after = np.append(after, np.zeros(roomy(space.size) - len(after), np.uint32))
+                after = np.append(after, np.zeros(padded_size(space.size) - len(after), np.uint32))
             ids = fresh[fresh > 0]
             if after[ids].any() or len(np.unique(ids)) < len(ids):
                 return None
@@ -264,13 +271,5 @@ class _MessageSum:
 
 
 def _without(value: Value, removal: _Removal) -> Value:
-    return Value(
-        removal.apply(value.data),
-        None if value.valid is None else removal.apply(value.valid),
-        scale=value.scale,
-        labels=value.labels,
-        exact=value.exact,
-        bound=value.bound_if_known,
-        positive=value.positive,
-        peak=None if value.peak is None else removal.apply(value.peak),
-    )
+    valid, peak = (None if x is None else removal.apply(x) for x in (value.valid, value.peak))
+    return value.with_data(removal.apply(value.data), valid, peak)

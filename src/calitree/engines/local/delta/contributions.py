@@ -13,7 +13,7 @@ import numpy as np
 from calitree.cache import cached_property
 from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.join.star import Star, plus
-from calitree.engines.local.tables.tables import Message
+from calitree.engines.local.tables.tables import EncodedMessage
 
 Array = np.ndarray[Any, Any]
 
@@ -42,7 +42,7 @@ class Contributions:
     def _products(self) -> dict[str, list[Value]]:
         return {column.name: self.star.product(column) for column in self.star.output.columns}
 
-    def sum(self, rows: Array) -> Message:
+    def sum(self, rows: Array) -> EncodedMessage:
         """The output of these rows alone."""
         at = rows if self.joined is None else self.joined[rows]
         if self.joined is not None and len(at) and at.min() < 0:
@@ -59,4 +59,4 @@ class Contributions:
             for part, way, product in zip(column.parts, ways, products, strict=True):
                 values[part] = plus(way, product.take(at), groups, count)
         kept = dict(zip(output.keep, codes, strict=True))
-        return Message(star.book, kept, values, count, star.kinds)
+        return EncodedMessage(star.book, kept, values, count, star.kinds)

@@ -15,13 +15,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from calitree.engines.local.encoding.dictionary import Codes, plain
-from calitree.engines.local.join.star import group
+from calitree.engines.local.encoding.dictionary import Codes
+from calitree.engines.local.encoding.numbering import number_rows
+from calitree.engines.local.tables.encoded import Key, Names
 from calitree.engines.local.tables.legs import Leg
-from calitree.engines.local.tables.picked import Picked, Pieces, taken
-from calitree.engines.local.tables.rows import Key, Names
-from calitree.engines.local.tables.tables import ArrowColumns, Columns, Relation
+from calitree.engines.local.tables.selection import ConcatenatedColumns, SelectedRelation, take_rows
+from calitree.engines.local.tables.tables import ArrowColumns, Columns, EncodedRelation
 from calitree.errors import EngineError
+from calitree.grouping import canonical_array
 from calitree.sql.parser import Expression
 from calitree.types import Kind
 
@@ -37,19 +38,19 @@ MAX_CANDIDATES_PER_ROW = 4
 """So many candidates for each row that is looked up are compared on all columns at once."""
 
 
-def select(table: Relation, names: Names, where: Expression) -> Relation:
+def select(table: EncodedRelation, names: Names, where: Expression) -> EncodedRelation:
     """The rows for which a condition is true."""
     mask = Leg(table, names).passing([where])
     assert mask is not None
-    return Picked(table, np.flatnonzero(mask))
+    return SelectedRelation(table, np.flatnonzero(mask))
 
 
-def matching(table: Relation, rows: pa.Table) -> Relation:
+def matching(table: EncodedRelation, rows: pa.Table) -> EncodedRelation:
     """The rows that equal some row of `rows` on its columns."""
-    return Picked(table, equal_rows(table, rows))
+    return SelectedRelation(table, equal_rows(table, rows))
 
 
-def settle(plus: Sequence[Relation], minus: Sequence[Relation]) -> Relation:
+def settle(plus: Sequence[EncodedRelation], minus: Sequence[EncodedRelation]) -> EncodedRelation:
     """All rows of `plus`, less those of `minus`, one for one."""
     tables = [table for table in plus if table.rows] or list(plus[:1])
     gone = [table for table in minus if table.rows]
@@ -59,27 +60,29 @@ def settle(plus: Sequence[Relation], minus: Sequence[Relation]) -> Relation:
     by_value = []
     for table in gone:
         at = next((i for i, p in enumerate(tables) if p is getattr(table, "base", None)), None)
-        if at is None or not isinstance(table, Picked):
+        if at is None or not isinstance(table, SelectedRelation):
             by_value.append(table)
             continue
         mask = kept.setdefault(at, np.ones(tables[at].rows, bool))
         again = np.flatnonzero(~mask[table.positions])
         if len(again):
-            by_value.append(Picked(table, again))
+            by_value.append(SelectedRelation(table, again))
         mask[table.positions] = False
     if by_value:
-        _remove(tables, kept, Pieces([(table.columns, None) for table in by_value]).table())
+        _remove(
+            tables, kept, ConcatenatedColumns([(table.columns, None) for table in by_value]).table()
+        )
     left = {at: np.flatnonzero(mask).astype(np.uint32) for at, mask in kept.items()}
     return _together([(table, left.get(at)) for at, table in enumerate(tables)])
 
 
-def _together(parts: Sequence[tuple[Relation, Array | None]]) -> Relation:
+def _together(parts: Sequence[tuple[EncodedRelation, Array | None]]) -> EncodedRelation:
     """One relation. Codes that its largest part has are taken from the parts."""
-    columns: Columns = Pieces([(table.columns, rows) for table, rows in parts])
+    columns: Columns = ConcatenatedColumns([(table.columns, rows) for table, rows in parts])
     book = parts[0][0].book
     if columns.rows <= MAX_COPIED_ROWS:
         columns = ArrowColumns(columns.table().combine_chunks())
-    relation = Relation(book, columns)
+    relation = EncodedRelation(book, columns)
     largest = max((table for table, _ in parts), key=lambda table: table.rows)
     for key in largest.encoded:
         space, names = book.space(tuple(a for a, _ in key)), dict(key)
@@ -90,13 +93,13 @@ def _together(parts: Sequence[tuple[Relation, Array | None]]) -> Relation:
     return relation
 
 
-def _remove(tables: Sequence[Relation], kept: dict[int, Array], rows: pa.Table) -> None:
+def _remove(tables: Sequence[EncodedRelation], kept: dict[int, Array], rows: pa.Table) -> None:
     """Mark one row as gone for each of `rows`."""
     matches = []
     for at, table in enumerate(tables):
         positions = equal_rows(table, rows)
         matches.append(positions[kept[at][positions]] if at in kept else positions)
-    candidates = Pieces([(t.columns, m) for t, m in zip(tables, matches, strict=True)])
+    candidates = ConcatenatedColumns([(t.columns, m) for t, m in zip(tables, matches, strict=True)])
     ours, theirs, count = _numbered(candidates, rows)
     wanted, there = np.bincount(theirs, minlength=count), np.bincount(ours, minlength=count)
     lacking = np.flatnonzero(there < wanted)
@@ -118,11 +121,11 @@ def _remove(tables: Sequence[Relation], kept: dict[int, Array], rows: pa.Table) 
 # -- equal rows ------------------------------------------------------------------------------------
 
 
-def equal_rows(table: Relation, rows: pa.Table) -> Array:
+def equal_rows(table: EncodedRelation, rows: pa.Table) -> Array:
     """The numbers of the rows that equal some row of `rows` on its columns, in order."""
     if not rows.num_rows or not table.rows:
         return np.empty(0, np.intp)
-    known = table.told_by.get(tuple(rows.column_names))
+    known = table.lookup_keys.get(tuple(rows.column_names))
     if known is not None:
         ids = _ids_of(table, known, rows)
         if ids is not None and _determines(table, known, ids):
@@ -133,13 +136,13 @@ def equal_rows(table: Relation, rows: pa.Table) -> Array:
     candidates = _by_values(table, rows, candidates)
     if candidates is None:  # there are no columns to differ in
         return np.arange(table.rows)
-    ours, theirs, count = _numbered(Pieces([(table.columns, candidates)]), rows)
+    ours, theirs, count = _numbered(ConcatenatedColumns([(table.columns, candidates)]), rows)
     wanted = np.zeros(count, bool)
     wanted[theirs] = True
     return candidates[wanted[ours]]
 
 
-def _by_codes(table: Relation, rows: pa.Table) -> tuple[Array | None, set[str]]:
+def _by_codes(table: EncodedRelation, rows: pa.Table) -> tuple[Array | None, set[str]]:
     """Rows that may be equal, by codes or ids that the table has, and the columns in which they are."""
     for key in _keys(table, set(rows.column_names)):
         # First, as the table's own ids have to be known before others are found among them.
@@ -150,7 +153,7 @@ def _by_codes(table: Relation, rows: pa.Table) -> tuple[Array | None, set[str]]:
         compared = {column for _, column in key} if _determines(table, key, ids) else set()
         if can_look_up:
             if compared == set(rows.column_names):
-                table.told_by[tuple(rows.column_names)] = key
+                table.lookup_keys[tuple(rows.column_names)] = key
             return table.rows_of(key, ids), compared
         own = table.codes(key[0][0], dict(key))
         wanted = np.zeros(table.book.dictionary(key[0][0]).size, bool)
@@ -159,19 +162,19 @@ def _by_codes(table: Relation, rows: pa.Table) -> tuple[Array | None, set[str]]:
     return None, set()
 
 
-def _keys(table: Relation, labels: set[str]) -> list[Key]:
+def _keys(table: EncodedRelation, labels: set[str]) -> list[Key]:
     """Keys among these columns of which the table has codes or ids, the longest first."""
     coded = sorted((part for part in table.coded if part[1] in labels), key=lambda part: part[0])
-    keys = [key for key in table.found_by if all(column in labels for _, column in key)]
+    keys = [key for key in table.indexed_keys if all(column in labels for _, column in key)]
     if 1 < len(coded) <= MAX_KEY_COLUMNS and len(dict(coded)) == len(coded):
         keys.append(tuple(coded))
     keys += [(part,) for part in coded]
     return sorted(dict.fromkeys(keys), key=len, reverse=True)
 
 
-def _prepare_look_up(table: Relation, key: Key) -> bool:
+def _prepare_look_up(table: EncodedRelation, key: Key) -> bool:
     """Whether rows can be looked up by this key; the look-up is built when it is asked for again."""
-    if key in table.found_by:
+    if key in table.indexed_keys:
         return True
     space, names = table.book.space(tuple(a for a, _ in key)), dict(key)
     if not table.is_wanted(space, names):
@@ -181,20 +184,20 @@ def _prepare_look_up(table: Relation, key: Key) -> bool:
     return True
 
 
-def _by_values(table: Relation, rows: pa.Table, candidates: Array | None) -> Array | None:
+def _by_values(table: EncodedRelation, rows: pa.Table, candidates: Array | None) -> Array | None:
     """The candidates (None: all) that have a value of `rows` in each column, until they are few."""
     for label in sorted(rows.column_names, key=lambda n: _effort(rows.schema.field(n).type)):
         if candidates is not None and len(candidates) <= MAX_CANDIDATES_PER_ROW * rows.num_rows:
             break
         column = table.columns.column(label)
-        column = _comparable(column if candidates is None else taken(column, candidates))
+        column = _comparable(column if candidates is None else take_rows(column, candidates))
         there = pc.is_in(column, value_set=_comparable(rows.column(label)))
         positions = np.flatnonzero(there.to_numpy(zero_copy_only=False))
         candidates = positions if candidates is None else candidates[positions]
     return candidates
 
 
-def _determines(table: Relation, key: Key, ids: Codes) -> bool:
+def _determines(table: EncodedRelation, key: Key, ids: Codes) -> bool:
     """Whether rows that have one of these ids have equal values too.
 
     That is not so if a NULL is among several columns, nor if a code may stand for several values:
@@ -207,7 +210,7 @@ def _determines(table: Relation, key: Key, ids: Codes) -> bool:
     )
 
 
-def _ids_of(table: Relation, key: Key, rows: pa.Table) -> Codes | None:
+def _ids_of(table: EncodedRelation, key: Key, rows: pa.Table) -> Codes | None:
     """The ids of these rows, without those that nobody has; 0 if one has a NULL."""
     codes: list[Codes] = []
     for attribute, label in key:
@@ -224,7 +227,7 @@ def _ids_of(table: Relation, key: Key, rows: pa.Table) -> Codes | None:
     return ids[(ids > 0) | has_null]
 
 
-def _numbered(candidates: Pieces, rows: pa.Table) -> tuple[Array, Array, int]:
+def _numbered(candidates: ConcatenatedColumns, rows: pa.Table) -> tuple[Array, Array, int]:
     """Number the rows by the columns of `rows`: of both sides, and how many numbers there are.
 
     Equal rows have equal numbers.
@@ -241,7 +244,7 @@ def _numbered(candidates: Pieces, rows: pa.Table) -> tuple[Array, Array, int]:
             index = index.fill_null(len(encoded.dictionary))
         codes.append(index.to_numpy(zero_copy_only=False))
         sizes.append(len(encoded.dictionary) + 1)
-    groups, distinct = group(codes, sizes, candidates.rows + rows.num_rows)
+    groups, distinct = number_rows(codes, sizes, candidates.rows + rows.num_rows)
     count = len(distinct[0]) if distinct else 1
     return groups[: candidates.rows], groups[candidates.rows :], count
 
@@ -251,7 +254,7 @@ def _comparable(column: pa.ChunkedArray) -> pa.Array:
     if pa.types.is_nested(column.type):
         texts = [None if value is None else repr(value) for value in column.to_pylist()]
         return pa.array(texts, pa.string())
-    return plain(column)
+    return canonical_array(column)
 
 
 def _effort(dtype: pa.DataType) -> int:

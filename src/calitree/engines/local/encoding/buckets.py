@@ -1,4 +1,4 @@
-"""Rows of a message dealt into buckets by their key, the same way in every process.
+"""Rows of a message hash-partitioned by their key, the same way in every process.
 
 Parts of one message that several processes have computed can then be summed bucket by bucket, each
 by another process: no key is in two buckets.
@@ -42,8 +42,8 @@ def _hashed(column: pa.ChunkedArray) -> Array:
     encoded = column.combine_chunks().dictionary_encode()
     codes = pc.fill_null(encoded.indices, len(encoded.dictionary)).to_numpy(zero_copy_only=False)
     values = np.append(_of_values(encoded.dictionary), np.uint64(0))
-    found: Array = values[codes] * _MIX
-    return found ^ (found >> np.uint64(29))
+    mixed: Array = values[codes] * _MIX
+    return mixed ^ (mixed >> np.uint64(29))
 
 
 def _of_values(values: pa.Array) -> Array:

@@ -1,40 +1,46 @@
-"""The codes that all tables of one join graph share: a dictionary an attribute, a space a set."""
+"""The codes that all tables of one join graph share: dictionaries of attributes, and id spaces."""
 
 from __future__ import annotations
 
 from threading import RLock
 
 from calitree.engines.local.encoding.dictionary import Dictionary
-from calitree.engines.local.encoding.spaces import Nothing, Pairs, Single, Space
+from calitree.engines.local.encoding.spaces import EmptySpace, PairSpace, SingleSpace, Space
 
 
 class Codebook:
-    """Dictionaries and id spaces, made when first asked for. Growing one is done under `lock`."""
+    """A dictionary for each attribute and an id space for each set of them, created when first used.
+
+    There is one of each, and both only grow, under `lock`: they take it themselves. Whoever reads a
+    size after codes or ids has a size that is larger than all of these.
+    """
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
         self.lock = RLock()
         self._dictionaries: dict[str, Dictionary] = {}
-        self._spaces: dict[tuple[str, ...], Space] = {(): Nothing()}
+        self._spaces: dict[tuple[str, ...], Space] = {(): EmptySpace()}
 
     @property
     def values(self) -> int:
         """How many values all dictionaries hold."""
-        return sum(each.size for each in self._dictionaries.values())
+        return sum(dictionary.size for dictionary in list(self._dictionaries.values()))
 
     def dictionary(self, attribute: str) -> Dictionary:
-        found = self._dictionaries.get(attribute)
-        if found is None:
-            found = self._dictionaries.setdefault(attribute, Dictionary(self.threads))
-        return found
+        """The dictionary of an attribute."""
+        dictionary = self._dictionaries.get(attribute)
+        if dictionary is None:
+            new = Dictionary(self.threads, self.lock)
+            dictionary = self._dictionaries.setdefault(attribute, new)
+        return dictionary
 
     def space(self, attributes: tuple[str, ...]) -> Space:
         """The space of these attributes, which are in order."""
-        if attributes not in self._spaces:
-            *rest, last = attributes
-            single = Single(last, self.dictionary(last))
-            made: Space = single
-            if rest:
-                made = Pairs(self.space(tuple(rest)), single, self.threads)
-            self._spaces[attributes] = made
-        return self._spaces[attributes]
+        space = self._spaces.get(attributes)
+        if space is None:
+            with self.lock:
+                *rest, last = attributes
+                single = SingleSpace(last, self.dictionary(last))
+                space = PairSpace(self.space(tuple(rest)), single, self.lock) if rest else single
+                space = self._spaces.setdefault(attributes, space)
+        return space

@@ -7,6 +7,8 @@ is evaluated on its dictionary, not on the rows.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -17,70 +19,14 @@ from calitree.engines.local.encoding.lookup import Lookup
 from calitree.engines.local.encoding.numbering import Piece, is_small, number, number_any, pieces
 from calitree.engines.local.vm import parallel
 from calitree.errors import EngineError
+from calitree.grouping import canonical_array, contiguous
 
 Array = np.ndarray[Any, Any]
 Codes = np.ndarray[Any, np.dtype[np.int32]]
+Lock = AbstractContextManager[Any]
 
-
-AS_THEY_ARE = frozenset(
-    each.id for each in (pa.int64(), pa.string(), pa.date32(), pa.bool_(), pa.binary())
-)
-"""Types of which equal values always have equal bits."""
-
-
-INT64 = pa.int64().id
-WHOLE = frozenset((INT64, pa.int32().id))
-"""The usual types of keys."""
-DATE = pa.date32()
-PLAIN: dict[int, np.dtype[Any]] = {
-    INT64: np.dtype(np.int64),
-    pa.int32().id: np.dtype(np.int32),
-    DATE.id: np.dtype(np.int32),
-}
-"""How integers of these types lie in memory."""
-FEW, QUICK = 1_000, 100_000
-"""So few keys are looked up one by one in so many, which are quickly sorted, from the first time on."""
-
-
-def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """One contiguous array of a type that equal values share: 64-bit numbers, one kind of text, one
-    zero, one NaN.
-    """
-    if isinstance(values, pa.ChunkedArray):
-        if values.num_chunks == 1:
-            values = values.chunk(0)
-        else:
-            values = values.combine_chunks()
-        if isinstance(values, pa.ChunkedArray):
-            values = (
-                pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
-            )
-    dtype = values.type
-    if dtype.id in AS_THEY_ARE:
-        return values
-    if pa.types.is_dictionary(dtype):
-        return plain(values.dictionary_decode())
-    if pa.types.is_uint64(dtype):
-        return values.cast(pa.decimal128(20, 0))
-    if pa.types.is_integer(dtype):
-        return values.cast(pa.int64())
-    if pa.types.is_floating(dtype):
-        return _one_nan(pc.add(values.cast(pa.float64()), 0.0))
-    if pa.types.is_large_string(dtype) or pa.types.is_string_view(dtype):
-        return values.cast(pa.string())
-    if pa.types.is_timestamp(dtype) and dtype.unit != "ns":
-        return values.cast(pa.timestamp("us", dtype.tz))
-    if pa.types.is_date64(dtype):
-        return values.cast(pa.date32())
-    if pa.types.is_large_binary(dtype) or pa.types.is_fixed_size_binary(dtype):
-        return values.cast(pa.binary())
-    return values
-
-
-def _one_nan(values: pa.Array) -> pa.Array:
-    """Arrow tells NaNs apart by their bits: what a processor computes has another sign than a constant."""
-    there = pc.is_nan(values)
-    return pc.if_else(there, float("nan"), values) if pc.any(there).as_py() else values
+MAX_KEYS_FOUND_AT_ONCE, MAX_KEYS_SORTED_AT_ONCE = 1_000, 100_000
+"""So few keys are looked up in so many, which are quickly sorted, from the first call on."""
 
 
 def common(a: pa.DataType, b: pa.DataType) -> pa.DataType:
@@ -102,9 +48,10 @@ def common(a: pa.DataType, b: pa.DataType) -> pa.DataType:
 class Dictionary:
     """The values of one attribute seen so far. It only grows: a value keeps its code."""
 
-    def __init__(self, threads: int = 1) -> None:
+    def __init__(self, threads: int = 1, lock: Lock | None = None) -> None:
         self.values: pa.Array = pa.nulls(0)
         self.threads = threads
+        self._lock = RLock() if lock is None else lock
         self._lookup = Lookup()
 
     @property
@@ -114,10 +61,14 @@ class Dictionary:
 
     def encode(self, column: pa.Array | pa.ChunkedArray) -> Codes:
         """The code of every value; new values are added."""
+        with self._lock:
+            return self._encode(column)
+
+    def _encode(self, column: pa.Array | pa.ChunkedArray) -> Codes:
         if pa.types.is_null(self.values.type):
-            self.values = plain(column[:0])  # its type, should there be nothing but NULL
+            self.values = canonical_array(column[:0])  # its type, should there be nothing but NULL
         if self._lookup.is_for(len(column), len(self.values)):
-            few = plain(column)
+            few = canonical_array(column)
             if few.type == self.values.type:
                 return self._encode_few(few)
         chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
@@ -132,63 +83,58 @@ class Dictionary:
         return out
 
     def find(self, column: pa.Array | pa.ChunkedArray) -> Codes | None:
-        """The code of every value, -1 for one that is not here; nothing is added. None if such values
-        cannot be compared with those here.
+        """The code of every value, -1 for one that is not here; nothing is added.
+
+        None if such values cannot be compared with those here.
         """
-        if isinstance(column, pa.ChunkedArray) and column.num_chunks == 1:
-            column = column.chunk(0)
-        known = self.values
-        whole = column.type.id in WHOLE and known.type.id == INT64
-        whole |= column.type == known.type == DATE
-        few = len(column) <= FEW and len(known) <= QUICK
+        with self._lock:
+            return self._find(column)
+
+    def _find(self, column: pa.Array | pa.ChunkedArray) -> Codes | None:
+        values, known = contiguous(column), self.values
+        quick = len(values) <= MAX_KEYS_FOUND_AT_ONCE and len(known) <= MAX_KEYS_SORTED_AT_ONCE
         if (
-            whole
-            and isinstance(column, pa.Array)
-            and not column.null_count
-            and (few or self._lookup.is_for(len(column), len(known)))
+            integers(values.type) == known.type
+            and not values.null_count
+            and (quick or self._lookup.is_for(len(values), len(known)))
         ):
-            # The keys of an update, nearly always.
-            keys = keys_of(column)
-            found = self._lookup.find(keys, lambda start: keys_of(known[start:]), len(known))
-            found[found == 0] = -1
-            return found
-        values = plain(column)
-        if values.type != self.values.type:
-            try:
-                values = values.cast(self.values.type)
-            except pa.ArrowException:
-                return None
-        if self._lookup.is_for(len(values), len(self.values)):
-            found = self._find(values)
+            codes = self._look_up(values)  # the keys of an update, nearly always
         else:
-            found = self._search(values)
-        found[found == 0] = -1
+            values = canonical_array(values)
+            if values.type != known.type:
+                try:
+                    values = values.cast(known.type)
+                except pa.ArrowException:
+                    return None
+            is_for = self._lookup.is_for(len(values), len(known))
+            codes = self._look_up(values) if is_for else self._search(values)
+        codes[codes == 0] = -1
         if values.null_count:
-            found[values.is_null().to_numpy(zero_copy_only=False)] = 0
-        return found
+            codes[values.is_null().to_numpy(zero_copy_only=False)] = 0
+        return codes
 
     def _search(self, values: pa.Array) -> Codes:
         """The code of every value, 0 if it is not here."""
         known = pc.index_in(values, value_set=self.values).fill_null(-1)
-        found: Codes = known.to_numpy(zero_copy_only=False) + np.int32(1)
-        return found
+        codes: Codes = known.to_numpy(zero_copy_only=False) + np.int32(1)
+        return codes
 
-    def _find(self, values: pa.Array) -> Codes:
-        """The same, by a look-up. Different texts may have the same key, though they hardly ever do."""
-        found = self._lookup.find(
+    def _look_up(self, values: pa.Array) -> Codes:
+        """The same by sorted keys. Different texts may have the same key, though they hardly ever do."""
+        codes = self._lookup.find(
             keys_of(values), lambda start: keys_of(self.values[start:]), len(self.values)
         )
         if not is_number(values.type):
-            there = np.flatnonzero(found)
-            same = pc.equal(
-                self.values.take(pa.array(found[there] - 1)), values.take(pa.array(there))
+            hits = np.flatnonzero(codes)
+            equal = pc.equal(
+                self.values.take(pa.array(codes[hits] - 1)), values.take(pa.array(hits))
             )
-            if not pc.all(same, min_count=0).as_py():
+            if not pc.all(equal, min_count=0).as_py():
                 return self._search(values)
-        return found
+        return codes
 
     def _encode_few(self, values: pa.Array) -> Codes:
-        codes = self._find(values)
+        codes = self._look_up(values)
         fresh = codes == 0
         if values.null_count:
             valid = values.is_valid().to_numpy(zero_copy_only=False)
@@ -217,7 +163,9 @@ class Dictionary:
 
     def _encode_any(self, parts: list[tuple[pa.Array, Codes]]) -> None:
         """Every chunk by itself first, which threads can do, then their dictionaries together."""
-        local = parallel.each(lambda p: plain(p[0]).dictionary_encode(), parts, self.threads)
+        local = parallel.map(
+            lambda p: canonical_array(p[0]).dictionary_encode(), parts, self.threads
+        )
         # A column of type null encodes NULL itself, which must not get a code.
         maps = [self._add(encoded.dictionary.drop_null()) for encoded in local]
 
@@ -227,7 +175,7 @@ class Dictionary:
                 indices = indices.fill_null(len(maps[at]) - 1)
             np.take(maps[at], indices.to_numpy(zero_copy_only=False), out=parts[at][1])
 
-        parallel.each(write, range(len(parts)), self.threads)
+        parallel.map(write, range(len(parts)), self.threads)
 
     def _add(self, local: pa.Array) -> Codes:
         """The codes of these distinct values, and at the end that of NULL."""
@@ -243,13 +191,12 @@ class Dictionary:
             ) from None
         known = pc.index_in(local, value_set=self.values)
         if known.null_count:
-            # Casting (3 and 3.0) may have made two local values equal: keep each once.
+            # Casting (3 and 3.0) may have made two local values equal: keep one of them.
             added = local.filter(pc.is_null(known)).unique()
             self.values = pa.concat_arrays([self.values, added])
             known = pc.index_in(local, value_set=self.values)
         codes = known.to_numpy(zero_copy_only=False).astype(np.int32) + np.int32(1)
-        found: Codes = np.append(codes, np.int32(0))
-        return found
+        return np.append(codes, np.int32(0))
 
     def decode(self, codes: Codes) -> pa.Array:
         """The values of these codes."""
@@ -259,7 +206,7 @@ class Dictionary:
 
     @property
     def domain(self) -> pa.Array:
-        """The value of each code, from NULL's on: what a predicate is evaluated on."""
+        """The value of each code, NULL's first: what a predicate is evaluated on."""
         return pa.concat_arrays([pa.nulls(1, self.values.type), self.values])
 
 
@@ -273,41 +220,32 @@ def integers(dtype: pa.DataType) -> pa.DataType | None:
 
 
 def is_number(dtype: pa.DataType) -> bool:
-    """Whether 64 bits tell a value of this type: a number, a date, a time."""
+    """Whether values of this type are 64 bits or fewer: a number, a date, a time."""
     if pa.types.is_integer(dtype) or pa.types.is_float64(dtype):
         return True
     return bool(pa.types.is_temporal(dtype) and dtype.bit_width <= 64)
 
 
 def keys_of(values: pa.Array) -> Array:
-    """A number for each value, the same for equal ones; anything where it is NULL."""
-    plain_type = PLAIN.get(values.type.id)
-    if plain_type is not None and len(values):
-        offset = values.offset * plain_type.itemsize
-        raw: Array = np.frombuffer(values.buffers()[1], plain_type, len(values), offset)
-        return raw if plain_type.itemsize == 8 else raw.astype(np.int64)
+    """A number for each value, the same for equal ones; any number where it is NULL."""
     if pa.types.is_float64(values.type):
         bits: Array = values.to_numpy(zero_copy_only=False).view(np.int64)
         return bits
     if is_number(values.type):
-        return _raw(values).astype(np.int64)
+        return _raw(values).astype(np.int64, copy=False)
     return np.fromiter(map(hash, values.to_pylist()), np.int64, len(values))
 
 
 def _raw(values: pa.Array) -> Array:
-    """The integers that an array is made of, unchecked where it is NULL; no copy if it can be."""
+    """The integers in an array's buffer, of any value where it is NULL; copied only if converted."""
     dtype = values.type
     if not pa.types.is_integer(dtype):
         values = values.view(pa.int32() if dtype.bit_width == 32 else pa.int64())
     elif dtype.bit_width < 32 or pa.types.is_unsigned_integer(dtype):
         values = values.cast(pa.int64())
-    width = 4 if values.type.bit_width == 32 else 8
-    raw: Array = np.frombuffer(
-        values.buffers()[1],
-        np.int32 if width == 4 else np.int64,
-        len(values),
-        values.offset * width,
-    )
+    dtype = np.dtype(np.int32 if values.type.bit_width == 32 else np.int64)
+    offset = values.offset * dtype.itemsize
+    raw: Array = np.frombuffer(values.buffers()[1], dtype, len(values), offset)
     return raw
 
 
@@ -321,11 +259,10 @@ def _pieces(chunk: pa.Array, out: Codes, threads: int) -> list[Piece]:
 
 def _limits(column: pa.Array | pa.ChunkedArray, known: Array) -> tuple[int, int]:
     """The least and the greatest of all integers here and known."""
-    found = pc.min_max(column)
-    scalars = [found[end] for end in ("min", "max") if found[end].is_valid]
     ends = [
-        int(each.cast(pa.int64()).as_py() if pa.types.is_integer(each.type) else each.value)
-        for each in scalars
+        int(end.cast(pa.int64()).as_py() if pa.types.is_integer(end.type) else end.value)
+        for end in pc.min_max(column).values()
+        if end.is_valid
     ]
     if len(known):
         ends += [int(known.min()), int(known.max())]

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from calitree.engines.local.encoding.dictionary import Codes, Dictionary
+from calitree.engines.local.encoding.dictionary import Codes, Dictionary, Lock
 from calitree.engines.local.encoding.lookup import Lookup
 from calitree.engines.local.encoding.numbering import Piece, is_small, number_any
 from calitree.engines.local.vm import parallel
@@ -21,8 +21,8 @@ from calitree.engines.local.vm.compiled import compiled
 Array = np.ndarray[Any, Any]
 
 
-def roomy(size: int) -> int:
-    """How long a table over the ids of a space is made, so that it serves while the space grows."""
+def padded_size(size: int) -> int:
+    """The length of an array over the ids of a space, such that it serves while the space grows."""
     return size + size // 8 + 64
 
 
@@ -45,22 +45,24 @@ class Space(Protocol):
         """An attribute's code in each id."""
 
 
-class Nothing:
+class EmptySpace:
     """No attribute: every row has the same id."""
 
     attributes: tuple[str, ...] = ()
     size = 2
 
     def ids(self, columns: Sequence[Codes]) -> Codes:
+        """Never called: there are no codes."""
         raise AssertionError("there is nothing to number")
 
     find = ids
 
     def codes(self, attribute: str) -> Codes:
+        """There are none."""
         raise KeyError(attribute)
 
 
-class Single:
+class SingleSpace:
     """One attribute: its codes are the ids."""
 
     def __init__(self, attribute: str, dictionary: Dictionary) -> None:
@@ -69,33 +71,42 @@ class Single:
 
     @property
     def size(self) -> int:
+        """One more than the largest code."""
         return self.dictionary.size
 
     def ids(self, columns: Sequence[Codes]) -> Codes:
+        """The codes themselves."""
         return columns[0]
 
     find = ids
 
     def codes(self, attribute: str) -> Codes:
+        """The ids themselves."""
         return np.arange(self.size, dtype=np.int32)
 
 
-class Pairs:
+class PairSpace:
     """Several attributes: the ids of all but the last, paired with the codes of the last."""
 
-    def __init__(self, left: Space, right: Single, threads: int = 1) -> None:
+    def __init__(self, left: Space, right: SingleSpace, lock: Lock) -> None:
         self.attributes = (*left.attributes, *right.attributes)
-        self.left, self.right, self.threads = left, right, threads
+        self.left, self.right, self.threads = left, right, right.dictionary.threads
+        self._lock = lock
         self.pairs = np.zeros((2, 1), np.int32)
         self._known: tuple[tuple[int, int], Array] = (0, 0), np.empty(0, np.int32)
         self._lookup = Lookup()
 
     @property
     def size(self) -> int:
+        """One more than the largest id."""
         return int(self.pairs.shape[1])
 
     def ids(self, columns: Sequence[Codes]) -> Codes:
-        left, right = self.left.ids(columns[:-1]), columns[-1]
+        """The id of every row of codes; new combinations get a new one."""
+        with self._lock:
+            return self._ids(self.left.ids(columns[:-1]), columns[-1])
+
+    def _ids(self, left: Codes, right: Codes) -> Codes:
         if self._lookup.is_for(len(right), self.size):
             return self._by_lookup(left, right)
         out = np.empty(len(right), np.int32)
@@ -107,32 +118,36 @@ class Pairs:
         return out
 
     def find(self, columns: Sequence[Codes]) -> Codes:
-        keys = self.left.find(columns[:-1]).astype(np.int64) << 32 | columns[-1]
-        found: Codes = self._lookup.find(keys, self._keys, self.size - 1)
-        return found
+        """The same, with 0 for combinations that are new."""
+        with self._lock:
+            return self._look_up(_packed(self.left.find(columns[:-1]), columns[-1]))
+
+    def _look_up(self, keys: Array) -> Codes:
+        """The id of each pair, packed; 0 for those that are new."""
+        ids: Codes = self._lookup.find(keys, self._keys, self.size - 1)
+        return ids
 
     def _keys(self, start: int) -> Array:
-        """Left and right of each id as one number, from the pair at `start`."""
-        left, right = self.pairs[:, 1 + start :]
-        keys: Array = left.astype(np.int64) << 32 | right
-        return keys
+        """The pair of each id, packed, from the pair at `start`."""
+        return _packed(*self.pairs[:, 1 + start :])
 
     def _by_lookup(self, left: Codes, right: Codes) -> Codes:
-        keys = left.astype(np.int64) << 32 | right
-        out: Codes = self._lookup.find(keys, self._keys, self.size - 1)
+        keys = _packed(left, right)
+        out = self._look_up(keys)
         fresh = np.flatnonzero((out == 0) & (left != 0) & (right != 0))
         if len(fresh):
             added, numbers = np.unique(keys[fresh], return_inverse=True)
             out[fresh] = self.size + numbers
+            pairs = _unpacked(added)
             sizes, table = self._known
             if sizes == (self.left.size, self.right.size):
-                place = (added >> 32) * sizes[1] + (added & 0xFFFFFFFF)
-                table[place] = np.arange(self.size, self.size + len(added), dtype=np.int32)
-            self._add((added >> 32, added & 0xFFFFFFFF))
+                ids = np.arange(self.size, self.size + len(added), dtype=np.int32)
+                table[pairs[0] * sizes[1] + pairs[1]] = ids
+            self._add(pairs)
         return out
 
     def _table(self) -> Array:
-        """The id of every pair that could be: kept, as it is asked for again."""
+        """The id of every possible pair; kept for the next call."""
         sizes = (self.left.size, self.right.size)
         if self._known[0] != sizes:
             table = np.zeros(sizes[0] * sizes[1], np.int32)
@@ -143,22 +158,22 @@ class Pairs:
 
     def _by_table(self, left: Codes, right: Codes, out: Codes) -> None:
         width, table = self.right.size, self._table()
-        parts = parallel.ranges(len(out), self.threads)
+        parts = [slice(*bounds) for bounds in parallel.ranges(len(out), self.threads)]
         seen = np.zeros(len(table), np.uint8)
-        parallel.each(lambda p: _mark(left, right, width, seen, *p), parts, self.threads)
+        parallel.map(lambda p: _mark(left[p], right[p], width, seen), parts, self.threads)
         seen[:width] = seen[::width] = 0  # NULL on either side
         fresh = np.flatnonzero((table == 0) & (seen != 0))
         table[fresh] = np.arange(self.size, self.size + len(fresh), dtype=np.int32)
         self._add(np.divmod(fresh, width))
-        parallel.each(lambda p: _look_up(left, right, width, table, out, *p), parts, self.threads)
+        parallel.map(
+            lambda p: _gather_ids(left[p], right[p], width, table, out[p]), parts, self.threads
+        )
 
     def _by_hash(self, left: Codes, right: Codes, out: Codes) -> None:
         self._known = (0, 0), np.empty(0, np.int32)
-        known = (self.pairs[0].astype(np.int64) << 32 | self.pairs[1])[1:]
-        keys = left.astype(np.int64) << 32 | right
         valid = ((left != 0) & (right != 0)).view(np.uint8)
-        fresh = number_any([Piece(keys, out, valid)], known)
-        self._add((fresh >> 32, fresh & 0xFFFFFFFF))
+        fresh = number_any([Piece(_packed(left, right), out, valid)], self._keys(0))
+        self._add(_unpacked(fresh))
 
     def _add(self, fresh: tuple[Array, Array]) -> None:
         if len(fresh[0]):
@@ -166,28 +181,39 @@ class Pairs:
             self.pairs = np.concatenate([self.pairs, added], axis=1)
 
     def codes(self, attribute: str) -> Codes:
+        """An attribute's code in each id."""
         left, right = self.pairs
         if attribute in self.right.attributes:
             return right
         if len(self.left.attributes) == 1:
             return left
-        found: Codes = self.left.codes(attribute)[left]
-        return found
+        codes: Codes = self.left.codes(attribute)[left]
+        return codes
+
+
+def _packed(left: Codes, right: Codes) -> Array:
+    """A pair of codes as one number."""
+    keys: Array = left.astype(np.int64) << 32 | right
+    return keys
+
+
+def _unpacked(keys: Array) -> tuple[Array, Array]:
+    return keys >> 32, keys & 0xFFFFFFFF
 
 
 @compiled
 def _mark(
-    left: Array, right: Array, width: int, seen: Array, start: int, stop: int
+    left: Array, right: Array, width: int, seen: Array
 ) -> None:  # pragma: no cover (compiled)
-    for i in range(start, stop):
+    for i in range(len(left)):
         seen[np.uint64(left[i]) * np.uint64(width) + np.uint64(right[i])] = 1
 
 
 @compiled
-def _look_up(
-    left: Array, right: Array, width: int, table: Array, out: Array, start: int, stop: int
+def _gather_ids(
+    left: Array, right: Array, width: int, table: Array, out: Array
 ) -> None:  # pragma: no cover (compiled)
-    for i in range(start, stop):
+    for i in range(len(left)):
         out[i] = table[np.uint64(left[i]) * np.uint64(width) + np.uint64(right[i])]
 
 
@@ -205,7 +231,7 @@ def place(ids: Array, places: Array) -> bool:  # pragma: no cover (compiled)
 
 @compiled
 def order_by_id(ids: Array, starts: Array, order: Array) -> None:  # pragma: no cover (compiled)
-    """Row numbers sorted by id (counting sort); `starts` are where each id's begin, and are used up."""
+    """Row numbers sorted by id (counting sort); `starts`, where the rows of each id begin, is used up."""
     for i in range(len(ids)):
         at = np.uint64(ids[i])
         order[starts[at]] = i
@@ -223,6 +249,7 @@ class RowIndex:
 
     @property
     def nbytes(self) -> int:
+        """Bytes in memory."""
         return int(self.starts.nbytes + self.order.nbytes)
 
     def count(self, wanted: Array) -> int:
@@ -238,13 +265,16 @@ class RowIndex:
         return out
 
     def pairs(self, ids: Codes) -> tuple[Array, Array]:
-        """Each of these with each row that has it: positions among them, and rows. 0 has none."""
+        """All pairs of one of these ids and a row that has it: positions among the ids, and rows.
+
+        0 is in no pair.
+        """
         known = np.where(ids < len(self.starts) - 1, ids, 0)
         first = self.starts[known]
-        each = (self.starts[known + 1] - first) * (known > 0)
-        offsets = np.arange(int(each.sum())) - np.repeat(np.cumsum(each) - each, each)
-        rows = self.order[np.repeat(first, each) + offsets].astype(np.intp)
-        return np.repeat(np.arange(len(ids)), each), rows
+        counts = (self.starts[known + 1] - first) * (known > 0)
+        offsets = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+        rows = self.order[np.repeat(first, counts) + offsets].astype(np.intp)
+        return np.repeat(np.arange(len(ids)), counts), rows
 
 
 @compiled

@@ -1,12 +1,12 @@
-"""Annotations as NumPy arrays: exact integers (decimals are scaled to integers) as long as they fit
-64 bits.
+"""Annotations as NumPy arrays: exact integers as long as these fit 64 bits, else doubles.
 
-Before two arrays are multiplied or summed their magnitudes are bounded; what might not fit
-continues as floating point and is marked inexact. Nothing wraps.
+Decimals are scaled to integers. Before two arrays are multiplied or summed their magnitudes are
+bounded; what might not fit continues as doubles and is marked inexact. Nothing wraps.
 """
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -22,24 +22,13 @@ DIGITS = 38
 
 
 class Value:
-    """One component of an annotation on every row.
-
-    `valid` is None where nothing is NULL. `labels`, if given, are sorted values of any type of
-    which `data` holds the positions: that is how MIN and MAX of text and dates are computed.
-    `bound` is at least the largest magnitude of integers, if it is known. `positive` says that all
-    are greater than zero: they are counts. `peak`, if given, is the largest magnitude that each
-    floating-point sum has had since it was computed from rows: so much of it may be noise.
-    """
-
-    __slots__ = (
-        *("_bound", "_finite", "data", "exact", "labels"),
-        *("peak", "positive", "scale", "valid"),
-    )
+    """One component of an annotation on every row: an array, how it is read, what is known of it."""
 
     def __init__(
         self,
         data: Array,
         valid: Array | None = None,
+        *,
         scale: int = 0,
         labels: pa.Array | None = None,
         exact: bool = True,
@@ -47,18 +36,29 @@ class Value:
         positive: bool = False,
         peak: Array | None = None,
     ) -> None:
-        self.peak = peak
-        self.data = data
-        self.valid = valid
-        self.scale = scale
-        self.labels = labels
-        self.exact = exact
+        """A value from its arrays.
+
+        Args:
+            data: Integers of 64 bits, doubles or booleans.
+            valid: Where it is not NULL; None if it is NULL nowhere.
+            scale: How many digits of the integers are decimals.
+            labels: Sorted values of any type of which `data` holds the positions: that is how MIN
+                and MAX of text and dates are computed.
+            exact: Whether nothing was rounded that an exact type would have kept.
+            bound: At least the largest magnitude of integers, if that is known.
+            positive: Whether all are known to be greater than zero: they are counts.
+            peak: The largest magnitude that each floating-point sum has had since it was computed from
+                rows, where it was changed since: so much of it may be noise.
+        """
+        self.data, self.valid = data, valid
+        self.scale, self.labels = scale, labels
+        self.exact, self.positive, self.peak = exact, positive, peak
         self._bound = bound
-        self.positive = positive
         self._finite: bool | None = None
 
     @property
     def is_integer(self) -> bool:
+        """Whether it holds integers, or positions among labels."""
         return bool(self.data.dtype == np.int64)
 
     @property
@@ -71,6 +71,7 @@ class Value:
 
     @property
     def bound_if_known(self) -> int | None:
+        """The same, without looking at the data."""
         return self._bound
 
     def tighten(self) -> None:
@@ -87,18 +88,27 @@ class Value:
 
     @property
     def nbytes(self) -> int:
+        """Bytes in memory, labels aside."""
         return int(self.data.nbytes) + (0 if self.valid is None else int(self.valid.nbytes))
 
     def with_exact(self, exact: bool) -> Value:
-        return Value(self.data, self.valid, self.scale, self.labels, exact, self._bound)
+        """The same numbers, marked as exact or not."""
+        value = copy(self)
+        value.exact = exact
+        return value
+
+    def with_data(self, data: Array, valid: Array | None, peak: Array | None = None) -> Value:
+        """Some of these numbers: all that is known of them still holds."""
+        value = copy(self)
+        value.data, value.valid, value.peak, value._finite = data, valid, peak, None
+        return value
 
     def take(self, index: Array | None) -> Value:
+        """The numbers at some positions; all of them if there is no index."""
         if index is None:
             return self
-        valid = None if self.valid is None else self.valid[index]
-        same = (self.scale, self.labels, self.exact, self._bound, self.positive)
-        peak = None if self.peak is None else self.peak[index]
-        return Value(self.data[index], valid, *same, peak)
+        valid, peak = (None if x is None else x[index] for x in (self.valid, self.peak))
+        return self.with_data(self.data[index], valid, peak)
 
     def as_float(self) -> Value:
         """The same numbers as doubles."""
@@ -115,14 +125,14 @@ class Value:
             if self.bound * factor >= LIMIT:
                 return self.as_float()
         bound = self.bound * factor
-        return Value(self.data * factor, self.valid, scale, None, self.exact, bound)
+        return Value(self.data * factor, self.valid, scale=scale, exact=self.exact, bound=bound)
 
     def filled(self, zero: Any) -> Value:
         """NULLs replaced by the semiring's zero."""
         if self.valid is None:
             return self
         data = np.where(self.valid, self.data, self.data.dtype.type(zero))
-        return Value(data, None, self.scale, self.labels, self.exact)
+        return Value(data, scale=self.scale, labels=self.labels, exact=self.exact)
 
 
 def from_arrow(array: pa.Array) -> Value:
@@ -154,7 +164,7 @@ def _from_decimal(array: pa.Array, valid: Array | None) -> Value:
     scale = array.type.scale
     try:
         whole = _rescaled(array.cast(pa.decimal128(38, scale)), 0)
-        return Value(_numpy(whole.cast(pa.int64()), 0), valid, scale)
+        return Value(_numpy(whole.cast(pa.int64()), 0), valid, scale=scale)
     except pa.ArrowInvalid:
         return Value(_numpy(array.cast(pa.float64()), 0.0), valid, exact=False)
 
@@ -199,10 +209,15 @@ def multiply(left: Value, right: Value) -> Value:
             right.tighten()
         bound = left.bound * right.bound
         if bound < LIMIT:
-            data, scale = left.data * right.data, left.scale + right.scale
-            return Value(data, None, scale, None, exact, bound, left.positive and right.positive)
+            return Value(
+                left.data * right.data,
+                scale=left.scale + right.scale,
+                exact=exact,
+                bound=bound,
+                positive=left.positive and right.positive,
+            )
         exact = False
-    return Value(left.as_float().data * right.as_float().data, None, exact=exact)
+    return Value(left.as_float().data * right.as_float().data, exact=exact)
 
 
 def add(left: Value, right: Value) -> Value:
@@ -219,7 +234,8 @@ def add(left: Value, right: Value) -> Value:
                 a.tighten()
                 b.tighten()
             if a.bound + b.bound < LIMIT:
-                return Value(a.data + b.data, valid, scale, None, exact, a.bound + b.bound)
+                bound = a.bound + b.bound
+                return Value(a.data + b.data, valid, scale=scale, exact=exact, bound=bound)
         exact = False
     return Value(left.as_float().data + right.as_float().data, valid, exact=exact)
 
@@ -234,15 +250,20 @@ def total(value: Value, groups: Array, count: int) -> Value:
     if not value.is_integer:
         data = np.zeros(count)
         _add(data, groups, value.data)
-        return Value(data, None, exact=value.exact)
+        return Value(data, exact=value.exact)
     if value.bound * len(value.data) >= LIMIT:
         value.tighten()
         if value.bound * len(value.data) >= LIMIT:
             return _total_of_halves(value, groups, count)
     result = np.zeros(count, np.int64)
     _add(result, groups, value.data)
-    bound = value.bound * len(value.data)
-    return Value(result, None, value.scale, None, value.exact, bound, value.positive)
+    return Value(
+        result,
+        scale=value.scale,
+        exact=value.exact,
+        bound=value.bound * len(value.data),
+        positive=value.positive,
+    )
 
 
 @compiled
@@ -262,9 +283,9 @@ def _total_of_halves(value: Value, groups: Array, count: int) -> Value:
 def from_halves(upper: Array, lower: Array, scale: int, exact: bool) -> Value:
     """Integers from the sums of their upper and of their lower 32 bits; doubles if one is too big."""
     sums = [(u << 32) + low for u, low in zip(upper.tolist(), lower.tolist(), strict=True)]
-    if all(-LIMIT <= each < LIMIT for each in sums):
-        return Value(np.array(sums, np.int64), None, scale, None, exact)
-    return Value(np.array([each / 10**scale for each in sums], np.float64), exact=False)
+    if all(-LIMIT <= total < LIMIT for total in sums):
+        return Value(np.array(sums, np.int64), scale=scale, exact=exact)
+    return Value(np.array([total / 10**scale for total in sums], np.float64), exact=False)
 
 
 def extreme(value: Value, groups: Array, count: int, largest: bool) -> Value:
@@ -290,11 +311,11 @@ def extreme(value: Value, groups: Array, count: int, largest: bool) -> Value:
 
 
 def extremes(result: Array, seen: Array, like: Value) -> Value:
-    """What was found, NULL where nothing was seen."""
+    """The extremes of groups, NULL where no value was seen."""
     valid = None if seen.all() else seen
     if valid is not None:
         result = np.where(valid, result, result.dtype.type(0))
-    return Value(result, valid, like.scale, like.labels, like.exact)
+    return Value(result, valid, scale=like.scale, labels=like.labels, exact=like.exact)
 
 
 def any_of(value: Value, groups: Array, count: int) -> Value:

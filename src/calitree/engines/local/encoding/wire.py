@@ -1,5 +1,4 @@
-"""Messages as Arrow tables and back: to be sent to another process, kept in a file, or put together
-from parts.
+"""Messages as Arrow tables and back: for another process, for a file, or to merge parts of one.
 
 Attributes travel as values, since codes mean nothing elsewhere. Annotations travel as they are
 (whole numbers, doubles), with what they stand for in the metadata of their columns.
@@ -16,19 +15,19 @@ from calitree.engines.api.contraction import Column, Contraction, Input, Output,
 from calitree.engines.local.encoding import values as v
 from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.encoding.values import Value
-from calitree.engines.local.tables.tables import Message
+from calitree.engines.local.tables.tables import EncodedMessage
+from calitree.grouping import contiguous
 from calitree.types import kind_of_arrow
 
 SCALE, EXACT, POSITIVE, LABELS = b"scale", b"exact", b"positive", b"labels"
 
 
-def to_wire(message: Message) -> pa.Table:
+def to_wire(message: EncodedMessage) -> pa.Table:
     """The whole message; a table of no columns still has its number of rows."""
     fields: list[pa.Field] = []
     arrays: list[pa.Array] = []
     for name in message.attributes:
-        codes = message.codes(name, {name: name})
-        arrays.append(message.book.dictionary(name).decode(codes))
+        arrays.append(message.values(name, {name: name}))
         fields.append(pa.field(name, arrays[-1].type))
     for name, value in message.annotations.items():
         arrays.append(_plain(value))
@@ -38,7 +37,7 @@ def to_wire(message: Message) -> pa.Table:
     return pa.table(arrays, schema=pa.schema(fields))
 
 
-def from_wire(book: Codebook, parts: Sequence[pa.Table]) -> Message:
+def from_wire(book: Codebook, parts: Sequence[pa.Table]) -> EncodedMessage:
     """One message of one or more parts. Parts that share a key leave it with several rows."""
     first = parts[0].schema
     codes, values = {}, {}
@@ -52,14 +51,14 @@ def from_wire(book: Codebook, parts: Sequence[pa.Table]) -> Message:
                 [_value(c, m) for c, m in zip(columns, described, strict=True)]
             )
     kinds = {name: kind_of_arrow(first.field(name).type) for name in codes}
-    return Message(book, codes, values, sum(part.num_rows for part in parts), kinds)
+    return EncodedMessage(book, codes, values, sum(part.num_rows for part in parts), kinds)
 
 
-def merging(message: Message, output: Output) -> Contraction:
+def merging(message: EncodedMessage, output: Output) -> Contraction:
     """The contraction that sums the parts of an output by its key."""
     given = Input(message, {name: name for name in output.keep})
     columns = tuple(
-        Column(each.name, each.semiring, (Stored(0, each.name),)) for each in output.columns
+        Column(column.name, column.semiring, (Stored(0, column.name),)) for column in output.columns
     )
     return Contraction((given,), (Output((0,), (), output.keep, columns),))
 
@@ -77,11 +76,13 @@ def _described(value: Value) -> dict[bytes, bytes]:
 
 
 def _value(column: pa.ChunkedArray, described: dict[bytes, bytes]) -> Value:
-    found = v.from_arrow(_concatenated([column]))
+    value = v.from_arrow(contiguous(column))
     if described[LABELS]:
-        return found
+        return value
     exact, positive = bool(described[EXACT]), bool(described[POSITIVE])
-    return Value(found.data, found.valid, int(described[SCALE]), None, exact, positive=positive)
+    return Value(
+        value.data, value.valid, scale=int(described[SCALE]), exact=exact, positive=positive
+    )
 
 
 def _together(parts: list[Value]) -> Value:
@@ -100,9 +101,9 @@ def _together(parts: list[Value]) -> Value:
         every = [np.ones(len(p.data), bool) if p.valid is None else p.valid for p in parts]
         valid = np.concatenate(every)
     positive = all(part.positive for part in parts)
-    return Value(data, valid, filled.scale, None, exact, positive=positive)
+    return Value(data, valid, scale=filled.scale, exact=exact, positive=positive)
 
 
 def _concatenated(columns: Sequence[pa.ChunkedArray]) -> pa.Array:
     chunks = [chunk for column in columns for chunk in column.chunks]
-    return pa.concat_arrays(chunks) if chunks else pa.array([], columns[0].type)
+    return contiguous(pa.chunked_array(chunks, columns[0].type))

@@ -135,7 +135,7 @@ class ConnectedJoin:
 
         tasks = deque(zip(ends, blocks, strict=True))
         del blocks  # each is given up when copied, so that there never is twice the memory
-        _work_off([copy] * (threads if ends[-1] > parallel.GRAIN else 1), tasks)
+        _work_off([copy] * (threads if ends[-1] > parallel.MIN_ROWS_PER_THREAD else 1), tasks)
         return list(result)
 
     def count(self, threads: int) -> int:
@@ -305,4 +305,4 @@ def _work_off(workers: Sequence[Callable[[Task], None]], tasks: deque[Task]) -> 
                 return
             worker(task)
 
-    parallel.each(work, workers, len(workers))
+    parallel.map(work, workers, len(workers))

@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from calitree.engines.local.scan.reduction import Job
+from calitree.engines.local.tables.encoded import key_of
 from calitree.engines.local.tables.legs import Leg, shared
-from calitree.engines.local.tables.picked import Picked
-from calitree.engines.local.tables.tables import Message, Relation
+from calitree.engines.local.tables.selection import SelectedRelation
+from calitree.engines.local.tables.tables import EncodedMessage, EncodedRelation
 
 SEMIJOIN_RATIO = 4
 """A table is small if it has at most one in so many of the large one's rows, and of the ids."""
@@ -64,12 +65,12 @@ def _semijoin(leg: Leg, by: Leg, factor: int) -> Leg | None:
     The look-up is built when it would have been of use before.
     """
     table = leg.table
-    if not isinstance(table, Relation | Message):
+    if not isinstance(table, EncodedRelation | EncodedMessage):
         return None
     space = table.book.space(shared({0: leg, 1: by}, 0))
     ids = by.ids(space)
-    key = tuple((a, leg.names[a]) for a in space.attributes)
-    if key not in table.found_by:
+    key = key_of(space.attributes, leg.names)
+    if key not in table.indexed_keys:
         if not table.is_wanted(space, leg.names):
             return None
         if table.places(space, leg.names, None) is None:
@@ -77,5 +78,7 @@ def _semijoin(leg: Leg, by: Leg, factor: int) -> Leg | None:
     rows = table.rows_of(key, ids[ids > 0])
     if len(rows) * factor > table.rows:
         return None
-    selected = Picked(table, rows) if isinstance(table, Relation) else table.take(rows)
+    selected = (
+        SelectedRelation(table, rows) if isinstance(table, EncodedRelation) else table.take(rows)
+    )
     return Leg(selected, leg.names)

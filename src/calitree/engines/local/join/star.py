@@ -6,8 +6,7 @@ What depends on keys alone (which rows join, and in which group) is computed whe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import prod
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,11 +17,11 @@ from calitree.engines.api.semiring import Semiring
 from calitree.engines.local.encoding import values as v
 from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.encoding.dictionary import Codes
-from calitree.engines.local.encoding.numbering import is_small, number, number_any, pieces
+from calitree.engines.local.encoding.numbering import number_rows
 from calitree.engines.local.encoding.spaces import Space
 from calitree.engines.local.encoding.values import Value
-from calitree.engines.local.tables.legs import FAR_SMALLER, Leg, middle, shared, true
-from calitree.engines.local.tables.tables import Message
+from calitree.engines.local.tables.legs import MIN_SIZE_RATIO, Leg, middle, shared, true
+from calitree.engines.local.tables.tables import EncodedMessage
 from calitree.sql.evaluator import evaluate
 from calitree.types import Kind
 
@@ -61,7 +60,7 @@ class Star:
         if output.keep:
             codes = [self._codes(a) for a in output.keep]  # which may be new to the dictionaries
             sizes = [book.dictionary(a).size for a in output.keep]
-            self.groups, self.codes = group(codes, sizes, self.length)
+            self.groups, self.codes = number_rows(codes, sizes, self.length)
             self.count = len(self.codes[0])
 
     @cached_property
@@ -106,7 +105,7 @@ class Star:
         They are found by an index, if they are few and it would have been of use before.
         """
         leg = self.legs[at]
-        few = len(ids) * FAR_SMALLER < leg.rows and not any(map(leg.holds, self.output.where))
+        few = len(ids) * MIN_SIZE_RATIO < leg.rows and not any(map(leg.holds, self.output.where))
         if few and leg.table.is_wanted(space, leg.names):
             return leg.table.index(space, leg.names).pairs(ids)
         theirs, mask = leg.ids(space), self._passing(at)
@@ -129,13 +128,13 @@ class Star:
 
     # -- annotations -----------------------------------------------------------------------------
 
-    def sum(self) -> Message:
+    def sum(self) -> EncodedMessage:
         """The output, computed from the annotations that the legs have now."""
         values: dict[str, Value] = {}
         for column in self.output.columns:
             values.update(zip(column.parts, self._sums(column), strict=True))
         codes = dict(zip(self.output.keep, self.codes, strict=True))
-        return Message(self.book, codes, values, self.count, self.kinds)
+        return EncodedMessage(self.book, codes, values, self.count, self.kinds)
 
     def _sums(self, column: Column) -> list[Value]:
         semiring = column.semiring
@@ -175,36 +174,6 @@ def _equijoin(left: Codes, right: Codes, size: int) -> tuple[Array, Array]:
     offsets = np.arange(int(repeats.sum())) - np.repeat(np.cumsum(repeats) - repeats, repeats)
     rows = order[np.repeat(starts[left], repeats) + offsets]
     return np.repeat(np.arange(len(left)), repeats), rows
-
-
-def group(columns: Sequence[Codes], sizes: Sequence[int], length: int) -> tuple[Array, list[Codes]]:
-    """Number the distinct rows from 0: the group of each row, and each group's codes.
-
-    NULL is a value here like any other.
-    """
-    if not columns:
-        return np.zeros(length, np.int32), []
-    if prod(sizes) >= 2**62:
-        first, rest = columns[0], columns[1:]
-        inner, inner_codes = group(rest, sizes[1:], length)
-        groups, (outer, numbers) = group([first, inner], [sizes[0], len(inner_codes[0])], length)
-        return groups, [outer, *(codes[numbers] for codes in inner_codes)]
-    keys: Array = columns[0].astype(np.int64)
-    for codes, size in zip(columns[1:], sizes[1:], strict=True):
-        keys = keys * size + codes
-    groups = np.empty(length, np.int32)
-    none = np.empty(0, np.int64)
-    span = prod(sizes)
-    if is_small(span, length):
-        distinct = number(pieces(keys, groups, 1), none, 0, span, 1)
-    else:
-        distinct = number_any(pieces(keys, groups, 1), none)
-    groups -= 1
-    codes_of: list[Codes] = []
-    for size in reversed(sizes):
-        distinct, code = np.divmod(distinct, size)
-        codes_of.append(code.astype(np.int32))
-    return groups, codes_of[::-1]
 
 
 def constant(value: Any, length: int) -> Value:

@@ -23,15 +23,15 @@ from calitree.engines.local.join.star import constant, times
 from calitree.engines.local.scan.axes import ProbedMessages
 from calitree.engines.local.scan.groups import Grouping
 from calitree.engines.local.tables.legs import Leg
-from calitree.engines.local.tables.tables import Message
+from calitree.engines.local.tables.tables import EncodedMessage
 from calitree.engines.local.vm.products import (
-    Part,
+    Component,
+    as_8_bytes,
     bound_of,
     is_polynomial,
     loaded,
     polynomials,
     product_of,
-    words,
 )
 from calitree.engines.local.vm.program import Program, Register
 
@@ -70,7 +70,7 @@ class Aggregation:
         return Leg(self.message, {name: name for name in self.onto})
 
     @cached_property
-    def message(self) -> Message:
+    def message(self) -> EncodedMessage:
         """The groups that have a row, with their sums, after the program has run."""
         assert self._written is not None
         groups = np.flatnonzero(self._written.rows())
@@ -79,7 +79,7 @@ class Aggregation:
         for name, result in self._written.results.items():
             value = result()
             values[name] = value if len(groups) == len(value.data) else value.take(groups)
-        return Message(self.messages.axes.book, codes, values, len(groups), {})
+        return EncodedMessage(self.messages.axes.book, codes, values, len(groups), {})
 
 
 class _Writer:
@@ -172,16 +172,16 @@ class _Writer:
             parts = [loaded(self.program, value) for value in self._materialised(column)]
         return [self._plus(plus, part) for plus, part in zip(semiring.plus, parts, strict=True)]
 
-    def _gathered(self, at: int, factor: Factor, semiring: Semiring) -> list[Part]:
+    def _gathered(self, at: int, factor: Factor, semiring: Semiring) -> list[Component]:
         """A factor that a message has."""
         program, parts = self.program, []
         index = program.index(self.axes.axis_of(at).ids)
         for value in self.messages.factor(at, factor, semiring):
             mask = None
             if value.valid is not None:
-                mask = program.gather(words(value.valid), index, 1)
-            data = program.gather(words(value.data), index, bound_of(value))
-            parts.append(Part(data, mask, value))
+                mask = program.gather(as_8_bytes(value.valid), index, 1)
+            data = program.gather(as_8_bytes(value.data), index, bound_of(value))
+            parts.append(Component(data, mask, value))
         return parts
 
     def _materialised(self, column: SumColumn) -> list[Value]:
@@ -196,7 +196,7 @@ class _Writer:
             return [constant(one, rows) for one in semiring.one]
         return reduce(lambda left, right: times(semiring, left, right, rows), factors)
 
-    def _plus(self, plus: str, part: Part) -> Result:
+    def _plus(self, plus: str, part: Component) -> Result:
         """⊕ of one component over the rows that join with every message."""
         program, index, size = self.program, self.grouping.index, self.grouping.size
         like, register, joined = part.like, part.register, self.joined

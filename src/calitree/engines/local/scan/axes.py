@@ -93,8 +93,7 @@ class Axes:
             (leg, separator), axis = self.around[at], self.axis_of(at)
             space, projection = self.book.space(separator), None
             if axis.attributes != separator:
-                with self.book.lock:
-                    projection = space.ids([axis.codes(a) for a in separator])
+                projection = space.ids([axis.codes(a) for a in separator])
             places = leg.places(space, masks)
             assert places is not None
             self._places[at, masks] = (
@@ -134,16 +133,9 @@ class ProbedMessages:
                 valid = places != 0
                 if value.valid is not None:
                     valid &= np.append(np.False_, value.valid)[places]
-            values.append(
-                Value(
-                    padded[places],
-                    valid,
-                    scale=value.scale,
-                    labels=value.labels,
-                    exact=value.exact,
-                    bound=value.bound_if_known,
-                )
-            )
+            padded_value = value.with_data(padded[places], valid)
+            padded_value.positive = False
+            values.append(padded_value)
         return values
 
     def products(self, factors: tuple[tuple[int, Factor], ...]) -> dict[Axis, Value]:

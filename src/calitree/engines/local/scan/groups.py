@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from calitree.engines.local.encoding.dictionary import Codes
-from calitree.engines.local.join.star import group
+from calitree.engines.local.encoding.numbering import number_rows
 from calitree.engines.local.scan.axes import Axis, ProbedMessages
 from calitree.engines.local.vm.program import Program
 
@@ -50,7 +50,7 @@ class Grouping:
                 self.index = index if before is None else program.combine(before, index, size)
         else:
             columns = [c.ids if c.table is None else c.table[c.ids] for c in self._components]
-            groups, self._numbered = group(columns, sizes, program.rows)
+            groups, self._numbered = number_rows(columns, sizes, program.rows)
             self.index, self.size = program.index(groups), len(self._numbered[0])
 
     def codes(self, groups: Array) -> list[Codes]:
@@ -91,7 +91,7 @@ class Grouping:
         if len(names) == 1:
             every = np.arange(sizes[0], dtype=np.int32)
             return GroupComponent(axis.ids, codes[names[0]], sizes[0], {names[0]: every})
-        table, distinct = group(list(codes.values()), sizes, axis.size)
+        table, distinct = number_rows(list(codes.values()), sizes, axis.size)
         by_entry = dict(zip(names, distinct, strict=True))
         return GroupComponent(axis.ids, table, len(distinct[0]), by_entry)
 

@@ -25,7 +25,7 @@ from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.scan.aggregation import Aggregation, SumColumn
 from calitree.engines.local.scan.scan import Scan
 from calitree.engines.local.tables.legs import Leg, centre, shared
-from calitree.engines.local.tables.tables import Message
+from calitree.engines.local.tables.tables import EncodedMessage
 from calitree.sql.parser import Expression
 
 DETOUR_RATIO = 2
@@ -90,7 +90,7 @@ class Reduction:
     def is_idle(self) -> bool:
         """Whether it would only sum sums by what they are summed by already."""
         table = self.job.legs[self.middle]
-        same = isinstance(table.table, Message) and set(self.onto) == table.names.keys()
+        same = isinstance(table.table, EncodedMessage) and set(self.onto) == table.names.keys()
         return same and not self.probed and not self.where
 
     def shares_pass(self, other: Reduction) -> bool:
@@ -123,7 +123,7 @@ class Reduction:
         name = aggregation.add(SumColumn(column.semiring, tuple(own), tuple(probed)))
         return replace(column, factors=(Stored(self.middle, name), *rest))
 
-    def rest(self, output: Output, aggregation: Aggregation) -> Job | Message:
+    def rest(self, output: Output, aggregation: Aggregation) -> Job | EncodedMessage:
         """The contraction that is left, or its result if nothing is."""
         legs = self.job.legs
         due = tuple(
@@ -142,7 +142,7 @@ class Reduction:
 
 def reduce_jobs(
     book: Codebook, jobs: Sequence[Job], large: int, threads: int
-) -> list[Job | Message]:
+) -> list[Job | EncodedMessage]:
     """The same outputs over smaller tables; those that are complete already as messages.
 
     Sums by a separator may still be many, so what is left of a job may be reduced once more.
@@ -154,8 +154,10 @@ def reduce_jobs(
     return [again.get(i, result) for i, result in enumerate(first)]
 
 
-def _reduced(book: Codebook, jobs: Sequence[Job], large: int, threads: int) -> list[Job | Message]:
-    result: list[Job | Message] = list(jobs)
+def _reduced(
+    book: Codebook, jobs: Sequence[Job], large: int, threads: int
+) -> list[Job | EncodedMessage]:
+    result: list[Job | EncodedMessage] = list(jobs)
     for together in _passes(_reductions(jobs, large)):
         for i, rest in _run(book, together, threads).items():
             result[i] = rest
@@ -177,7 +179,7 @@ def _passes(reductions: Mapping[int, Reduction]) -> list[dict[int, Reduction]]:
 
 def _run(
     book: Codebook, reductions: Mapping[int, Reduction], threads: int
-) -> dict[int, Job | Message]:
+) -> dict[int, Job | EncodedMessage]:
     """What is left of each job after the pass that they share."""
     first = next(iter(reductions.values()))
     around = {

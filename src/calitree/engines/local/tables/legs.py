@@ -1,4 +1,4 @@
-"""What takes part in a contraction, with the codes, filters and factors that are asked of it."""
+"""The operands of a contraction: tables with the codes, filters and factors that it asks for."""
 
 from __future__ import annotations
 
@@ -15,24 +15,28 @@ from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.spaces import Space
 from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.join.trie import Tries
-from calitree.engines.local.tables.rows import Names, Rows
+from calitree.engines.local.tables.encoded import EncodedTable, Names
 from calitree.engines.local.tables.tables import Joined
 from calitree.sql.evaluator import evaluate
 from calitree.sql.parser import Expression
 
 Array = np.ndarray[Any, Any]
 
-FAR_SMALLER = 8
+MIN_SIZE_RATIO = 8
+"""How many times as many rows one leg must have for the other to be far smaller."""
 
 
 @dataclass(frozen=True, eq=False)
 class Leg:
-    """A table and which of its columns carries which attribute.
+    """A table, and the column that holds each attribute.
 
-    `parts` tells, for rows of several tables joined, which of them was which input.
+    Attributes:
+        table: The table.
+        names: The column of each attribute.
+        parts: For rows of several tables joined, the position among them of each input.
     """
 
-    table: Rows
+    table: EncodedTable
     names: Names
     parts: Mapping[int, int] = field(default_factory=dict)
 
@@ -42,16 +46,19 @@ class Leg:
 
     @property
     def rows(self) -> int:
+        """How many rows it has."""
         return self.table.rows
 
     def codes(self, attribute: str) -> Codes:
+        """The code of an attribute in every row."""
         return self.table.codes(attribute, self.names)
 
     def ids(self, space: Space) -> Codes:
+        """The id of some attributes in every row."""
         return self.table.ids(space, self.names)
 
     def places(self, space: Space, predicates: Sequence[Expression]) -> Array | None:
-        """Where each id is found among the rows that pass; None if that is not one place."""
+        """One more than the row that has each id, of those that pass; None if several have the same."""
         return self.table.places(space, self.names, self.passing(predicates))
 
     def tries(self, attributes: tuple[str, ...]) -> Tries:
@@ -59,12 +66,12 @@ class Leg:
         return self.table.tries(attributes, self.names)
 
     def is_null_free(self, attribute: str) -> bool:
-        """Whether no row has NULL there."""
+        """Whether no row has a NULL in this attribute."""
         known: frozenset[str] = getattr(self.table, "null_free", frozenset())
         return self.names[attribute] in known or bool(self.codes(attribute).min(initial=1) > 0)
 
     def holds(self, predicate: Expression) -> bool:
-        """Whether it can tell by itself if a row passes."""
+        """Whether it has all attributes of a predicate, and there are any."""
         return bool(predicate.attributes) and predicate.attributes <= self.names.keys()
 
     def passing(self, predicates: Sequence[Expression]) -> Array | None:
@@ -82,28 +89,26 @@ class Leg:
                 codes = self.codes(attribute)
                 domain = self.table.book.dictionary(attribute).domain
                 allowed = true(evaluate(predicate.node, {attribute: domain}, len(domain)))
-                found: Array = allowed[codes]
-                return found
+                passed: Array = allowed[codes]
+                return passed
         columns = {a: self.table.values(a, self.names) for a in predicate.attributes}
         return true(evaluate(predicate.node, columns, self.rows))
 
     def factor(self, factor: Factor, semiring: Semiring) -> list[Value]:
-        """A factor on every row, one value a component, with zero for NULL where there is one."""
-        table = self.table
+        """A factor on every row, a value for each component; zero for NULL, if there is a zero."""
+        table, names, rows = self.table, self.names, None
         if isinstance(table, Joined):
             at = self.parts[factor.input]
-            if isinstance(factor, Lifted):
-                found = [table.part_lift(at, each) for each in factor.expressions]
-            else:
-                names = stored_parts(factor.name, semiring)
-                found = [table.part_stored(at, name) for name in names]
-        elif isinstance(factor, Lifted):
-            found = [table.lift(each, self.names) for each in factor.expressions]
+            rows = table.positions[at]
+            table, names = table.parts[at]
+        if isinstance(factor, Lifted):
+            values = [table.lift(expression, names) for expression in factor.expressions]
         else:
-            found = [table.stored(name) for name in stored_parts(factor.name, semiring)]
+            values = [table.stored(name) for name in stored_parts(factor.name, semiring)]
+        values = [value.take(rows) for value in values]
         return [
             value if zero is None or value.valid is None else value.filled(zero)
-            for value, zero in zip(found, semiring.zero, strict=True)
+            for value, zero in zip(values, semiring.zero, strict=True)
         ]
 
 
@@ -119,33 +124,35 @@ def shared(legs: Mapping[int, Leg], at: int) -> tuple[str, ...]:
     return tuple(sorted(legs[at].names.keys() & others))
 
 
-def _able(legs: Mapping[int, Leg]) -> list[int]:
-    """The legs that all others meet: what they share with any, they share with it."""
+def _centres(legs: Mapping[int, Leg]) -> list[int]:
+    """The legs with which all others share whatever they share with any leg."""
     if len(legs) < 3:
         return list(legs)
-    meeting = {at: frozenset(shared(legs, at)) for at in legs}
+    common = {at: frozenset(shared(legs, at)) for at in legs}
     return [
         at
         for at, leg in legs.items()
-        if all(meets <= leg.names.keys() for other, meets in meeting.items() if other != at)
+        if all(names <= leg.names.keys() for other, names in common.items() if other != at)
     ]
 
 
 def centre(legs: Mapping[int, Leg]) -> int | None:
-    """The largest leg that all others meet."""
-    return max(_able(legs), key=lambda at: legs[at].rows, default=None)
+    """The largest leg that can be the centre of a star join; None if there is none."""
+    return max(_centres(legs), key=lambda at: legs[at].rows, default=None)
 
 
 def middle(legs: Mapping[int, Leg]) -> int:
-    """The leg whose rows look up those of the others: the smallest, if it is far smaller than the
-    largest and nobody has several rows for one of its.
+    """The leg whose rows look up those of the others.
+
+    It is the smallest, if that is far smaller than the largest and no other leg has several rows for
+    one of its rows.
     """
-    able = _able(legs)
-    if len(able) == 1:
-        return able[0]
-    largest = max(able, key=lambda at: legs[at].rows)
-    smallest = min(able, key=lambda at: legs[at].rows)
-    if legs[smallest].rows * FAR_SMALLER < legs[largest].rows and all(
+    centres = _centres(legs)
+    if len(centres) == 1:
+        return centres[0]
+    largest = max(centres, key=lambda at: legs[at].rows)
+    smallest = min(centres, key=lambda at: legs[at].rows)
+    if legs[smallest].rows * MIN_SIZE_RATIO < legs[largest].rows and all(
         _has_one_row_each(leg, shared({smallest: legs[smallest], at: leg}, at))
         for at, leg in legs.items()
         if at != smallest

@@ -1,7 +1,7 @@
 """Tables of the local engine: relations, messages, and rows of several tables joined.
 
-All three give their attributes as codes or ids, made when first asked for and then kept, and their
-annotations as `Value`s. That is all a contraction needs to know of them.
+All three give their attributes as codes or ids and their annotations as `Value`s. That is all a
+contraction needs to know of them.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.spaces import Space
 from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.join.generic_join import GenericJoin
-from calitree.engines.local.tables.rows import Key, Names, Rows
+from calitree.engines.local.tables.encoded import EncodedTable, Key, Names, key_of
 from calitree.errors import EngineError
 from calitree.sql.evaluator import evaluate
 from calitree.sql.parser import Expression
 from calitree.types import Kind, kind_of_arrow
 
 Array = np.ndarray[Any, Any]
-MOST_ROWS = 1 << 31
+MAX_JOINED_ROWS = 1 << 31
 """Joined rows that can be held: their numbers have 32 bits."""
 
-REPEATING = (Kind.INTEGER, Kind.STRING, Kind.DATE, Kind.BOOLEAN, Kind.BINARY)
+REPEATING_KINDS = (Kind.INTEGER, Kind.STRING, Kind.DATE, Kind.BOOLEAN, Kind.BINARY)
 """Kinds of columns that are worth encoding for a filter alone: their values tend to repeat."""
 
 
@@ -41,14 +41,18 @@ class Columns(Protocol):
     rows: int
 
     @property
-    def null_free(self) -> frozenset[str]: ...
+    def null_free(self) -> frozenset[str]:
+        """Columns without a NULL."""
 
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int:
+        """Bytes that are in memory."""
 
-    def column(self, label: str) -> pa.ChunkedArray: ...
+    def column(self, label: str) -> pa.ChunkedArray:
+        """One column."""
 
-    def table(self) -> pa.Table: ...
+    def table(self) -> pa.Table:
+        """All columns."""
 
 
 class ArrowColumns:
@@ -59,20 +63,24 @@ class ArrowColumns:
 
     @property
     def nbytes(self) -> int:
+        """Bytes in memory."""
         return int(self.data.nbytes)
 
     @cached_property
     def null_free(self) -> frozenset[str]:
+        """Columns without a NULL."""
         return frozenset(n for n in self.schema.names if self.data.column(n).null_count == 0)
 
     def column(self, label: str) -> pa.ChunkedArray:
+        """One column."""
         return self.data.column(label)
 
     def table(self) -> pa.Table:
+        """All columns."""
         return self.data
 
 
-class Relation(Rows):
+class EncodedRelation(EncodedTable):
     """A base relation: its columns, and what has been derived from them."""
 
     exact = True
@@ -86,10 +94,13 @@ class Relation(Rows):
 
     @property
     def nbytes(self) -> int:
-        return self.columns.nbytes + self._held + sum(v.nbytes for v in self._lifts.values())
+        """Bytes in memory, with all that was derived from the columns."""
+        lifts = sum(value.nbytes for value in list(self._lifts.values()))
+        return self.columns.nbytes + self._derived_bytes + lifts
 
     @property
     def null_free(self) -> frozenset[str]:
+        """Columns without a NULL."""
         return self.columns.null_free
 
     def _encode(self, attribute: str, column: str) -> Codes:
@@ -100,57 +111,60 @@ class Relation(Rows):
 
     @property
     def coded(self) -> list[tuple[str, str]]:
-        """Attributes whose codes are there, or can be had from ids, with their columns."""
-        every = [*self._codes, *(part for key in self._ids for part in key)]
+        """Attributes whose codes are known, or follow from ids, with their columns."""
+        every = [*self._codes, *(part for key in list(self._ids) for part in key)]
         return list(dict.fromkeys(every))
 
     @property
     def encoded(self) -> list[Key]:
-        """The attributes whose codes or ids are there."""
-        return [*((key,) for key in self._codes), *self._ids]
+        """The keys whose codes or ids are known."""
+        return [*((key,) for key in list(self._codes)), *self._ids]
 
     def remember(self, key: Key, ids: Codes) -> None:
-        """Ids that were made from those of other tables; of one attribute these are its codes."""
+        """Keep ids that were derived from other tables; of one attribute these are its codes."""
         if len(key) == 1:
             self._codes[key[0]] = ids
         else:
             self._ids[key] = ids
 
     def known_codes(self, attribute: str, column: str, rows: Array | slice) -> Codes | None:
-        """The codes of an attribute in these rows, if they need not be made from its values."""
-        found = self._codes.get((attribute, column))
-        if found is not None:
-            return found[rows]
-        for key, ids in self._ids.items():
-            # An id that stands for several attributes tells each of them, unless one was NULL.
+        """The codes of an attribute in these rows, if its values need not be encoded."""
+        codes = self._codes.get((attribute, column))
+        if codes is not None:
+            return codes[rows]
+        for key, ids in list(self._ids.items()):
+            # The codes of several attributes follow from their id, unless one was NULL.
             if (attribute, column) in key and all(c in self.null_free for _, c in key):
                 space = self.book.space(tuple(a for a, _ in key))
                 return space.codes(attribute)[ids[rows]]
         return None
 
     def ids(self, space: Space, names: Names) -> Codes:
-        parts = [(a, names[a]) for a in space.attributes]
+        """The id of some attributes in every row. Codes that follow from the ids are not kept."""
+        parts = key_of(space.attributes, names)
         if len(parts) < 2 or not all(column in self.null_free for _, column in parts):
             return super().ids(space, names)
         with self.book.lock:
             before = self._codes.keys() & parts
-            found = super().ids(space, names)
-            for key in set(parts) - before:  # made for the ids, and can be had from them again
-                self._codes.pop(key, None)
-        return found
+            ids = super().ids(space, names)
+            for part in set(parts) - before:
+                self._codes.pop(part, None)
+        return ids
 
     def has_codes(self, attribute: str, names: Names) -> bool:
+        """Whether a filter on this attribute alone should go by its codes."""
         key = (attribute, names[attribute])
-        return key in self._codes or self.kinds[key[1]] in REPEATING
+        return key in self._codes or self.kinds[key[1]] in REPEATING_KINDS
 
     def values(self, attribute: str, names: Names) -> pa.ChunkedArray:
-        """Kept: who filters by such a column once does so again."""
+        """An attribute's values in every row; kept, as it will be filtered by again."""
         label = names[attribute]
         if label not in self._values:
             self._values[label] = self.columns.column(label)
         return self._values[label]
 
     def lift(self, expression: Expression, names: Names) -> Value:
+        """An expression over attributes, in every row; kept."""
         key = self._lift_key(expression, names)
         if key not in self._lifts:
             columns = {a: self.columns.column(c) for a, c in key[1]}
@@ -161,10 +175,10 @@ class Relation(Rows):
         return self._lifts[key]
 
     def _lift_key(self, expression: Expression, names: Names) -> tuple[str, Key]:
-        return expression.sql, tuple(sorted((a, names[a]) for a in expression.attributes))
+        return expression.sql, key_of(sorted(expression.attributes), names)
 
 
-class Message(Rows):
+class EncodedMessage(EncodedTable):
     """A computed table: codes of its attributes, values of its annotations."""
 
     null_free: frozenset[str] = frozenset()
@@ -178,48 +192,52 @@ class Message(Rows):
         kinds: Mapping[str, Kind],
     ) -> None:
         super().__init__(book, rows)
-        self._codes = {(name, name): each for name, each in codes.items()}
+        self._codes = {(name, name): column for name, column in codes.items()}
         self._annotations = dict(values)
         self.attributes = tuple(codes)
         self.kinds = {**kinds, **dict.fromkeys(values, Kind.OTHER)}
 
     @property
     def annotations(self) -> Mapping[str, Value]:
+        """Its physical columns of annotations."""
         return self._annotations
 
     @property
     def nbytes(self) -> int:
-        return self._held + sum(value.nbytes for value in self.annotations.values())
+        """Bytes in memory."""
+        return self._derived_bytes + sum(value.nbytes for value in self.annotations.values())
 
     @property
     def exact(self) -> bool:
+        """Whether no annotation was rounded."""
         return all(value.exact for value in self.annotations.values())
 
     def stored(self, part: str) -> Value:
+        """A physical column of annotations."""
         return self.annotations[part]
 
-    def take(self, rows: Array) -> Message:
+    def take(self, rows: Array) -> EncodedMessage:
         """Some of its rows."""
         codes = {name: self.codes(name, {name: name})[rows] for name in self.attributes}
         values = {name: value.take(rows) for name, value in self.annotations.items()}
-        found = Message(self.book, codes, values, len(rows), self.kinds)
-        found.remember({key: ids[rows] for key, ids in self._ids.items()}, {})
-        return found
+        taken = EncodedMessage(self.book, codes, values, len(rows), self.kinds)
+        taken.remember({key: ids[rows] for key, ids in list(self._ids.items())}, {})
+        return taken
 
-    def inherit(self, other: Message) -> None:
-        """Take over all that is known of the keys of a message that has the same in every row."""
+    def inherit(self, other: EncodedMessage) -> None:
+        """Take over all that is derived from the keys of a message with the same key in every row."""
         self._ids, self._places = dict(other._ids), dict(other._places)
         self._indexes, self._tries = dict(other._indexes), dict(other._tries)
         self._asked = set(other._asked)
 
     @property
     def known(self) -> tuple[dict[Key, Codes], dict[Key, Array]]:
-        """The ids and the places that have been asked for."""
-        places = {key: each for key, each in self._places.items() if each is not None}
-        return dict(self._ids), places
+        """The ids and the places that are known."""
+        places = dict(self._places)
+        return dict(self._ids), {key: rows for key, rows in places.items() if rows is not None}
 
     def remember(self, ids: Mapping[Key, Codes], places: Mapping[Key, Array]) -> None:
-        """Ids and places that somebody else has made for it."""
+        """Keep ids and places that were derived from another message."""
         self._ids.update(ids)
         self._places.update(places)
 
@@ -228,8 +246,8 @@ class Message(Rows):
         codes = np.unique(self.codes(attribute, {attribute: attribute}))
         return self.book.dictionary(attribute).decode(codes[codes > 0])
 
-    def renamed(self, keep: Sequence[str], columns: Sequence[Column]) -> Message:
-        """The same as the output that has these columns, each of which is one of ours."""
+    def renamed(self, keep: Sequence[str], columns: Sequence[Column]) -> EncodedMessage:
+        """The same message as an output with these columns, each of which stores one of its own."""
         values: dict[str, Value] = {}
         for column in columns:
             (factor,) = column.factors
@@ -238,14 +256,14 @@ class Message(Rows):
             for part, name in zip(column.parts, ours, strict=True):
                 values[part] = self.annotations[name]
         codes = {name: self.codes(name, {name: name}) for name in keep}
-        return Message(self.book, codes, values, self.rows, {})
+        return EncodedMessage(self.book, codes, values, self.rows, {})
 
 
-class Joined(Rows):
-    """Rows of several tables joined. They are counted first, and made when more is asked of them."""
+class Joined(EncodedTable):
+    """Rows of several tables joined. They are counted first, and joined when more is asked of them."""
 
     def __init__(
-        self, book: Codebook, parts: Sequence[tuple[Rows, Names]], join: GenericJoin
+        self, book: Codebook, parts: Sequence[tuple[EncodedTable, Names]], join: GenericJoin
     ) -> None:
         super().__init__(book, join.count(book.threads))
         self.parts, self.join = list(parts), join
@@ -253,8 +271,8 @@ class Joined(Rows):
 
     @cached_property
     def positions(self) -> list[Codes]:
-        """For each table, which of its rows stands in each joined row."""
-        if self.rows >= MOST_ROWS:
+        """For each table, its row in each of the joined rows."""
+        if self.rows >= MAX_JOINED_ROWS:
             raise EngineError(
                 f"The relations of one bag join to {self.rows:,} rows, too many to hold. They can be "
                 "counted, but not grouped, filtered or summed; filter them before they are added."
@@ -264,13 +282,5 @@ class Joined(Rows):
     def _encode(self, attribute: str, column: str) -> Codes:
         at = next(i for i, (_, names) in enumerate(self.parts) if attribute in names)
         table, names = self.parts[at]
-        found: Codes = table.codes(attribute, names)[self.positions[at]]
-        return found
-
-    def part_lift(self, at: int, expression: Expression) -> Value:
-        """A lift of one of the tables, on the joined rows."""
-        table, names = self.parts[at]
-        return table.lift(expression, names).take(self.positions[at])
-
-    def part_stored(self, at: int, part: str) -> Value:
-        return self.parts[at][0].stored(part).take(self.positions[at])
+        codes: Codes = table.codes(attribute, names)[self.positions[at]]
+        return codes

@@ -1,68 +1,68 @@
 """A small vector machine: one compiled loop runs every program of gathers, products and sums.
 
-A program is a table of instructions. It is run on a block of rows at a time, so that what one
-instruction leaves in a register is still in the processor's cache when the next one reads it. New
-questions are new programs, not new code: nothing is compiled for them.
+A program is run on a block of rows at a time, so that what one instruction writes to a register is
+still in the processor's cache when the next one reads it. A new question is a new program, not new
+code: nothing is compiled for it.
 
-Registers hold 8-byte lanes, read as integers or as doubles; index registers hold row numbers, ids
-and group numbers. A register is a place in memory: of a column that is read row by row, it is the
-column itself. `SCATTER` instructions add a register to an accumulator, by an index register.
+A register has one lane for each row of the block. Value registers hold integers or doubles of 8
+bytes; index registers hold row numbers, ids or group numbers of 4 bytes. A register is known by its
+address: that of a column which is read row by row is the column itself.
+
+`Opcode` is the table of all instructions, each with its kernel; `run` is compiled from it.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from operator import add, gt, lt, mul, sub
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import carray, types  # type: ignore[attr-defined]
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from calitree.engines.local.vm.compiled import compiled
+from calitree.engines.local.vm.compiled import compiled, helper, inlined
 
 Array = np.ndarray[Any, Any]
 
 LANES = 256
-"""Rows of a block: a register of them is 2 kB, so a handful of them leaves room in the first cache
-for what is gathered from.
-"""
+"""Rows of a block: a handful of registers leaves room in the first cache for look-up tables."""
 
-ENDLESS = 1 << 40
+UNBOUNDED = 1 << 40
+"""The length of an array of which only the address is known."""
 
-# An instruction: operation, out, left, right, address, extra.
-WIDTH = 6
-(
-    INDEX,  # index[out] = the address's 4-byte ids, of the block's rows
-    ZERO,  # index[out] = 0
-    MAP,  # index[out] = the address's 4-byte map, at index[left]
-    COMBINE,  # index[out] = index[left] * extra + index[right]
-    GATHER,  # out = the address's values of `extra` bytes, at index[left]
-    GATHER_MULTIPLY,  # out = right * the address's integers of `extra` bytes, at index[left]
-    LOAD_8,  # out = the address's 8-byte values, of the block's rows
-    LOAD_1,  # the same for 1-byte integers
-    FILL,  # out = extra in every lane
-    TO_FLOAT,  # out = left / the double at the address
-    MULTIPLY_INT,
-    MULTIPLY_FLOAT,
-    MULTIPLY_MIXED,  # an integer and a double
-    MULTIPLY_CHECKED,  # as integers; tells if a product may not fit
-    ADD_INT,
-    ADD_FLOAT,
-    SUBTRACT_INT,
-    SUBTRACT_FLOAT,
-    KEEP,  # out = left where right is not zero, else zero
-    SUM_INT,  # accumulator[0] += left
-    SUM_FLOAT,
-    SCATTER_INT,  # accumulator[index[right]] += left
-    SCATTER_FLOAT,
-    SCATTER_UPPER,  # the same for the upper 32 bits, and for the lower
-    SCATTER_LOWER,
-    SCATTER_MIN_INT,  # where register `extra` is not zero
-    SCATTER_MAX_INT,
-    SCATTER_MIN_FLOAT,
-    SCATTER_MAX_FLOAT,
-    SCATTER_ANY,  # accumulator[index[right]] = 1 where left is not zero
-) = range(30)
+MAX_PRODUCT = 9.2e18
+"""Products of integers that are larger, when computed as doubles, may not fit 64 bits."""
+
+
+class Operands(NamedTuple):
+    """What an instruction works on: the addresses of its registers, and a constant."""
+
+    opcode: int
+    out: int
+    left: int
+    right: int
+    mask: int
+    constant: int
+    """A number, or the address of a column, of a look-up table or of an accumulator."""
+
+
+class RowBlock(NamedTuple):
+    """The rows that an instruction works on."""
+
+    first: int
+    length: int
+    rows: int
+    """The address of their row numbers, 4 bytes each; 0 if they follow one another from `first`."""
+
+
+Kernel = Callable[[Operands, RowBlock], int]
+"""Executes an instruction on a block of rows; returns the address of the register it has written."""
+
+
+# -- memory at an address --------------------------------------------------------------------------
 
 
 def _as_pointer(typing: Any, address: Any) -> Any:
@@ -75,234 +75,276 @@ def _as_pointer(typing: Any, address: Any) -> Any:
 
 
 _pointer: Any = intrinsic(_as_pointer)
+View = Callable[[int], Array]
 
 
-@compiled
-def _words(place: int) -> Array:  # pragma: no cover (compiled)
-    return carray(_pointer(place), ENDLESS, np.int64)
+def _view(dtype: Any) -> View:
+    return helper(lambda address: carray(_pointer(address), UNBOUNDED, dtype))
 
 
-@compiled
-def _reals(place: int) -> Array:  # pragma: no cover (compiled)
-    return carray(_pointer(place), ENDLESS, np.float64)
+_i1, _i4, _i8 = _view(np.int8), _view(np.int32), _view(np.int64)
+_u4, _f8 = _view(np.uint32), _view(np.float64)
+
+# -- kernels ---------------------------------------------------------------------------------------
 
 
-@compiled
-def _ids(place: int) -> Array:  # pragma: no cover (compiled)
-    return carray(_pointer(place), ENDLESS, np.uint32)
+def _load(view: View, width: int) -> Kernel:
+    """A column; where all rows are visited, the register is the column itself."""
+
+    @helper
+    def execute(x: Operands, block: RowBlock) -> int:  # pragma: no cover (compiled)
+        if not block.rows:
+            return x.constant + width * block.first
+        out, column, rows = view(x.out), view(x.constant), _u4(block.rows)
+        for j in range(block.length):
+            out[j] = column[rows[j]]
+        return x.out
+
+    return execute
 
 
-@compiled
-def run(
-    code: Array, registers: Array, indices: Array, rows: Array, start: int, stop: int
-) -> int:  # pragma: no cover (compiled)
-    """Run a program on the rows `start` to `stop`, or on `rows[start:stop]` if `rows` has any.
-
-    The registers' memory is the caller's, who keeps it: here they are known by address alone.
-    Returns 1 if some checked product may not have fitted 64 bits, else 0.
-    """
-    place = np.empty(len(registers), np.int64)
-    spot = np.empty(len(indices), np.int64)
-    for r in range(len(place)):
-        place[r] = registers[r].ctypes.data
-    for r in range(len(spot)):
-        spot[r] = indices[r].ctypes.data
-    chosen = len(rows) > 0
-    failed = 0
-    for first in range(start, stop, LANES):
-        n = min(LANES, stop - first)
-        here = rows[first : first + n]
-        for at in range(len(code)):
-            op, out, left, right, address, extra = code[at]
-            if op == INDEX:
-                if chosen:
-                    ids, x = _ids(address), _ids(spot[out])
-                    for j in range(n):
-                        x[j] = ids[here[j]]
-                else:
-                    spot[out] = address + 4 * first
-            elif op == ZERO:
-                x = _ids(spot[out])
-                for j in range(n):
-                    x[j] = 0
-            elif op == MAP:
-                table = _ids(address)
-                x, y = _ids(spot[out]), _ids(spot[left])
-                for j in range(n):
-                    x[j] = table[y[j]]
-            elif op == COMBINE:
-                x, y, z = _ids(spot[out]), _ids(spot[left]), _ids(spot[right])
-                size = np.uint32(extra)
-                for j in range(n):
-                    x[j] = y[j] * size + z[j]
-            elif op == GATHER:
-                a, y = _words(place[out]), _ids(spot[left])
-                if extra == 1:
-                    bytes_ = carray(_pointer(address), ENDLESS, np.int8)
-                    for j in range(n):
-                        a[j] = bytes_[y[j]]
-                elif extra == 4:
-                    small = carray(_pointer(address), ENDLESS, np.int32)
-                    for j in range(n):
-                        a[j] = small[y[j]]
-                else:
-                    values = _words(address)
-                    for j in range(n):
-                        a[j] = values[y[j]]
-            elif op == GATHER_MULTIPLY:
-                a, b, y = _words(place[out]), _words(place[right]), _ids(spot[left])
-                if extra == 1:
-                    bytes_ = carray(_pointer(address), ENDLESS, np.int8)
-                    for j in range(n):
-                        a[j] = b[j] * bytes_[y[j]]
-                elif extra == 4:
-                    small = carray(_pointer(address), ENDLESS, np.int32)
-                    for j in range(n):
-                        a[j] = b[j] * small[y[j]]
-                else:
-                    values = _words(address)
-                    for j in range(n):
-                        a[j] = b[j] * values[y[j]]
-            elif op == LOAD_8:
-                if chosen:
-                    values, a = _words(address), _words(place[out])
-                    for j in range(n):
-                        a[j] = values[here[j]]
-                else:
-                    place[out] = address + 8 * first
-            elif op == LOAD_1:
-                bytes_ = carray(_pointer(address), ENDLESS, np.int8)
-                a = _words(place[out])
-                for j in range(n):
-                    a[j] = bytes_[here[j] if chosen else np.uint32(first + j)]
-            elif op == FILL:
-                a = _words(place[out])
-                for j in range(n):
-                    a[j] = extra
-            elif op == TO_FLOAT:
-                unit = _reals(address)[0]
-                f, a = _reals(place[out]), _words(place[left])
-                if unit == 1.0:
-                    for j in range(n):
-                        f[j] = np.float64(a[j])
-                else:
-                    for j in range(n):
-                        f[j] = np.float64(a[j]) / unit
-            elif op == MULTIPLY_INT:
-                a, b, c = _words(place[out]), _words(place[left]), _words(place[right])
-                for j in range(n):
-                    a[j] = b[j] * c[j]
-            elif op == MULTIPLY_FLOAT:
-                f, g, h = _reals(place[out]), _reals(place[left]), _reals(place[right])
-                for j in range(n):
-                    f[j] = g[j] * h[j]
-            elif op == MULTIPLY_MIXED:
-                f, a, h = _reals(place[out]), _words(place[left]), _reals(place[right])
-                for j in range(n):
-                    f[j] = np.float64(a[j]) * h[j]
-            elif op == MULTIPLY_CHECKED:
-                a, b, c = _words(place[out]), _words(place[left]), _words(place[right])
-                for j in range(n):
-                    if abs(np.float64(b[j]) * np.float64(c[j])) >= 9.2e18:
-                        failed = 1
-                    a[j] = b[j] * c[j]
-            elif op == ADD_INT:
-                a, b, c = _words(place[out]), _words(place[left]), _words(place[right])
-                for j in range(n):
-                    a[j] = b[j] + c[j]
-            elif op == ADD_FLOAT:
-                f, g, h = _reals(place[out]), _reals(place[left]), _reals(place[right])
-                for j in range(n):
-                    f[j] = g[j] + h[j]
-            elif op == SUBTRACT_INT:
-                a, b, c = _words(place[out]), _words(place[left]), _words(place[right])
-                for j in range(n):
-                    a[j] = b[j] - c[j]
-            elif op == SUBTRACT_FLOAT:
-                f, g, h = _reals(place[out]), _reals(place[left]), _reals(place[right])
-                for j in range(n):
-                    f[j] = g[j] - h[j]
-            elif op == KEEP:
-                a, b, c = _words(place[out]), _words(place[left]), _words(place[right])
-                for j in range(n):
-                    a[j] = b[j] if c[j] else 0
-            elif op == SUM_INT:
-                total = np.int64(0)
-                a = _words(place[left])
-                for j in range(n):
-                    total += a[j]
-                _words(address)[0] += total
-            elif op == SUM_FLOAT:
-                _reals(address)[0] += _sum(_reals(place[left]), n)
-            elif op == SCATTER_INT:
-                counts = _words(address)
-                a, y = _words(place[left]), _ids(spot[right])
-                for j in range(n):
-                    counts[y[j]] += a[j]
-            elif op == SCATTER_FLOAT:
-                sums = _reals(address)
-                f, y = _reals(place[left]), _ids(spot[right])
-                for j in range(n):
-                    sums[y[j]] += f[j]
-            elif op == SCATTER_UPPER:
-                counts = _words(address)
-                a, y = _words(place[left]), _ids(spot[right])
-                for j in range(n):
-                    counts[y[j]] += a[j] >> 32
-            elif op == SCATTER_LOWER:
-                counts = _words(address)
-                a, y = _words(place[left]), _ids(spot[right])
-                for j in range(n):
-                    counts[y[j]] += a[j] & 0xFFFFFFFF
-            elif op == SCATTER_MIN_INT:
-                counts = _words(address)
-                a, y, there = _words(place[left]), _ids(spot[right]), _words(place[extra])
-                for j in range(n):
-                    if there[j] and a[j] < counts[y[j]]:
-                        counts[y[j]] = a[j]
-            elif op == SCATTER_MAX_INT:
-                counts = _words(address)
-                a, y, there = _words(place[left]), _ids(spot[right]), _words(place[extra])
-                for j in range(n):
-                    if there[j] and a[j] > counts[y[j]]:
-                        counts[y[j]] = a[j]
-            elif op == SCATTER_MIN_FLOAT:
-                sums = _reals(address)
-                f, y, there = _reals(place[left]), _ids(spot[right]), _words(place[extra])
-                for j in range(n):  # it starts as NaN, which is greater than every number
-                    if there[j] and not (f[j] >= sums[y[j]] or f[j] != f[j]):
-                        sums[y[j]] = f[j]
-            elif op == SCATTER_MAX_FLOAT:
-                sums = _reals(address)
-                f, y, there = _reals(place[left]), _ids(spot[right]), _words(place[extra])
-                for j in range(n):
-                    if there[j] and not f[j] <= sums[y[j]] and sums[y[j]] == sums[y[j]]:
-                        sums[y[j]] = f[j]
-            elif op == SCATTER_ANY:
-                counts = _words(address)
-                a, y = _words(place[left]), _ids(spot[right])
-                for j in range(n):
-                    if a[j]:
-                        counts[y[j]] = 1
-    return failed
+@helper
+def _load_1(x: Operands, block: RowBlock) -> int:  # pragma: no cover (compiled)
+    out, column, rows = _i8(x.out), _i1(x.constant), _u4(block.rows)
+    for j in range(block.length):
+        out[j] = column[rows[j] if block.rows else np.uint32(block.first + j)]
+    return x.out
 
 
-@compiled
-def _sum(values: Array, n: int) -> float:  # pragma: no cover (compiled)
+def _fill(view: View) -> Kernel:
+    @helper
+    def execute(x: Operands, block: RowBlock) -> int:  # pragma: no cover (compiled)
+        out = view(x.out)
+        for j in range(block.length):
+            out[j] = x.constant
+        return x.out
+
+    return execute
+
+
+@helper
+def _combine(x: Operands, block: RowBlock) -> int:  # pragma: no cover (compiled)
+    out, left, right = _u4(x.out), _u4(x.left), _u4(x.right)
+    size = np.uint32(x.constant)
+    for j in range(block.length):
+        out[j] = left[j] * size + right[j]
+    return x.out
+
+
+def _gather(source: View, target: View) -> Kernel:
+    @helper
+    def execute(x: Operands, block: RowBlock) -> int:  # pragma: no cover (compiled)
+        out, values, index = target(x.out), source(x.constant), _u4(x.left)
+        for j in range(block.length):
+            out[j] = values[index[j]]
+        return x.out
+
+    return execute
+
+
+def _gather_multiply(source: View) -> Kernel:
+    @helper
+    def execute(x: Operands, block: RowBlock) -> int:  # pragma: no cover (compiled)
+        out, values, index, right = _i8(x.out), source(x.constant), _u4(x.left), _i8(x.right)
+        for j in range(block.length):
+            out[j] = right[j] * values[index[j]]
+        return x.out
+
+    return execute
+
+
+@helper
+def _to_float(x: Operands, block: RowBlock) -> int:  # pragma: no cover (compiled)
+    out, left, unit = _f8(x.out), _i8(x.left), _f8(x.constant)[0]
+    if unit == 1.0:
+        for j in range(block.length):
+            out[j] = np.float64(left[j])
+    else:
+        for j in range(block.length):
+            out[j] = np.float64(left[j]) / unit
+    return x.out
+
+
+def _binary(operation: Callable[[Any, Any], Any], left_type: View, type_: View) -> Kernel:
+    @helper
+    def execute(x: Operands, block: RowBlock) -> int:  # pragma: no cover (compiled)
+        out, left, right = type_(x.out), left_type(x.left), type_(x.right)
+        for j in range(block.length):
+            out[j] = operation(left[j], right[j])
+        return x.out
+
+    return execute
+
+
+@helper
+def _multiply_checked(x: Operands, block: RowBlock) -> int:  # pragma: no cover (compiled)
+    out, left, right, failed = _i8(x.out), _i8(x.left), _i8(x.right), False
+    for j in range(block.length):
+        if abs(np.float64(left[j]) * np.float64(right[j])) >= MAX_PRODUCT:
+            failed = True
+        out[j] = left[j] * right[j]
+    if failed:
+        _i8(x.constant)[0] = 1
+    return x.out
+
+
+@helper
+def _sum_int(x: Operands, block: RowBlock) -> int:  # pragma: no cover (compiled)
+    total, values = np.int64(0), _i8(x.left)
+    for j in range(block.length):
+        total += values[j]
+    _i8(x.constant)[0] += total
+    return x.out
+
+
+@helper
+def _sum_float(x: Operands, block: RowBlock) -> int:  # pragma: no cover (compiled)
     """Four sums at a time: one alone would wait for each addition."""
     a = b = c = d = 0.0
-    last = n - n % 4
+    values, last = _f8(x.left), block.length - block.length % 4
     for j in range(0, last, 4):
         a += values[j]
         b += values[j + 1]
         c += values[j + 2]
         d += values[j + 3]
-    for j in range(last, n):
+    for j in range(last, block.length):
         a += values[j]
-    return (a + b) + (c + d)
+    _f8(x.constant)[0] += (a + b) + (c + d)
+    return x.out
 
 
-def address(array: Array) -> int:
-    """Where an array's data begins; whoever keeps it must keep the array too."""
-    where: int = array.__array_interface__["data"][0]
-    return where
+def _scatter(part: Callable[[Any], Any], view: View) -> Kernel:
+    @helper
+    def execute(x: Operands, block: RowBlock) -> int:  # pragma: no cover (compiled)
+        sums, values, groups = view(x.constant), view(x.left), _u4(x.right)
+        for j in range(block.length):
+            sums[groups[j]] += part(values[j])
+        return x.out
+
+    return execute
+
+
+def _scatter_best(is_better: Callable[[Any, Any], Any], view: View) -> Kernel:
+    @helper
+    def execute(x: Operands, block: RowBlock) -> int:  # pragma: no cover (compiled)
+        best, values, groups, mask = view(x.constant), view(x.left), _u4(x.right), _i8(x.mask)
+        for j in range(block.length):
+            if mask[j] and is_better(values[j], best[groups[j]]):
+                best[groups[j]] = values[j]
+        return x.out
+
+    return execute
+
+
+@helper
+def _scatter_any(x: Operands, block: RowBlock) -> int:  # pragma: no cover (compiled)
+    seen, values, groups = _i8(x.constant), _i8(x.left), _u4(x.right)
+    for j in range(block.length):
+        if values[j]:
+            seen[groups[j]] = 1
+    return x.out
+
+
+_keep = helper(lambda value, mask: value if mask else 0)
+_whole = helper(lambda value: value)
+_upper = helper(lambda value: value >> 32)
+_lower = helper(lambda value: value & 0xFFFFFFFF)
+# NaN, with which a minimum starts, is greater than every number.
+_less = helper(lambda value, best: not (value >= best or value != value))
+_greater = helper(lambda value, best: not value <= best and best == best)
+
+# -- the table -------------------------------------------------------------------------------------
+
+
+class Opcode(IntEnum):
+    """All instructions: what each computes in every lane, and by which kernel.
+
+    `@` stands for the memory that the constant is the address of.
+    """
+
+    meaning: str
+    kernel: Kernel
+
+    def __new__(cls, meaning: str, kernel: Kernel) -> Opcode:
+        """The next opcode."""
+        opcode = int.__new__(cls, len(cls.__members__))
+        opcode._value_, opcode.meaning, opcode.kernel = int(opcode), meaning, kernel
+        return opcode
+
+    # Index registers
+    INDEX = "out = @[row], ids", _load(_u4, 4)
+    ZERO = "out = 0", _fill(_u4)
+    MAP = "out = @[left], ids", _gather(_u4, _u4)
+    COMBINE = "out = left * constant + right", _combine
+    # Value registers
+    LOAD_8 = "out = @[row], integers or doubles", _load(_i8, 8)
+    LOAD_1 = "out = @[row], booleans", _load_1
+    FILL = "out = constant, an integer", _fill(_i8)
+    GATHER_1 = "out = @[left], integers of 1 byte; left is an index", _gather(_i1, _i8)
+    GATHER_4 = "out = @[left], integers of 4 bytes", _gather(_i4, _i8)
+    GATHER_8 = "out = @[left], integers or doubles", _gather(_i8, _i8)
+    GATHER_MULTIPLY_1 = "out = right * @[left], integers of 1 byte", _gather_multiply(_i1)
+    GATHER_MULTIPLY_4 = "out = right * @[left], integers of 4 bytes", _gather_multiply(_i4)
+    GATHER_MULTIPLY_8 = "out = right * @[left], integers of 8 bytes", _gather_multiply(_i8)
+    TO_FLOAT = "out = left / @[0], an integer by a double", _to_float
+    MULTIPLY_INT = "out = left * right", _binary(mul, _i8, _i8)
+    MULTIPLY_FLOAT = "out = left * right", _binary(mul, _f8, _f8)
+    MULTIPLY_MIXED = "out = left * right, left an integer", _binary(mul, _i8, _f8)
+    MULTIPLY_CHECKED = "as MULTIPLY_INT; @[0] = 1 if a product may not fit", _multiply_checked
+    ADD_INT = "out = left + right", _binary(add, _i8, _i8)
+    ADD_FLOAT = "out = left + right", _binary(add, _f8, _f8)
+    SUBTRACT_INT = "out = left - right", _binary(sub, _i8, _i8)
+    SUBTRACT_FLOAT = "out = left - right", _binary(sub, _f8, _f8)
+    KEEP = "out = left where right is not zero, else zero", _binary(_keep, _i8, _i8)
+    # Accumulators; right is the index of the row's group
+    SUM_INT = "@[0] += left", _sum_int
+    SUM_FLOAT = "@[0] += left", _sum_float
+    SCATTER_INT = "@[right] += left", _scatter(_whole, _i8)
+    SCATTER_FLOAT = "@[right] += left", _scatter(_whole, _f8)
+    SCATTER_UPPER = "@[right] += the upper 32 bits of left", _scatter(_upper, _i8)
+    SCATTER_LOWER = "@[right] += the lower 32 bits of left", _scatter(_lower, _i8)
+    MIN_INT = "@[right] = min(@[right], left) where mask", _scatter_best(lt, _i8)
+    MAX_INT = "@[right] = max(@[right], left) where mask", _scatter_best(gt, _i8)
+    MIN_FLOAT = "as MIN_INT; NaN is the greatest number", _scatter_best(_less, _f8)
+    MAX_FLOAT = "as MAX_INT; NaN is the greatest number", _scatter_best(_greater, _f8)
+    ANY = "@[right] = 1 where left is not zero", _scatter_any
+
+
+def _dispatch(opcodes: Sequence[Opcode]) -> Kernel:
+    """Executes an instruction of these opcodes by its kernel, which is found by binary search.
+
+    Compiled code cannot take a function from a table by a number that is only known when it runs.
+    """
+    if len(opcodes) == 1:
+        return opcodes[0].kernel
+    half = len(opcodes) // 2
+    lower, upper, middle = _dispatch(opcodes[:half]), _dispatch(opcodes[half:]), int(opcodes[half])
+
+    @inlined
+    def execute(x: Operands, block: RowBlock) -> int:  # pragma: no cover (compiled)
+        return lower(x, block) if x.opcode < middle else upper(x, block)
+
+    return execute
+
+
+_execute = _dispatch(list(Opcode))
+
+
+@compiled
+def run(
+    code: Array, registers: Array, rows: Array, start: int, stop: int
+) -> None:  # pragma: no cover (compiled)
+    """Run a program on the rows `start` to `stop`, or on `rows[start:stop]` if `rows` has any.
+
+    The caller keeps the memory of the registers: here they are known by address alone.
+    """
+    at = np.empty(len(registers), np.int64)
+    for r in range(len(registers)):
+        at[r] = registers[r].ctypes.data
+    for first in range(start, stop, LANES):
+        chosen: Any = np.int64(rows[first:].ctypes.data) if len(rows) else 0
+        block = RowBlock(first, min(LANES, stop - first), chosen)
+        for i in range(len(code)):
+            opcode, out, left, right, mask, constant = code[i]
+            x = Operands(opcode, at[out], at[left], at[right], mask=at[mask], constant=constant)
+            at[out] = _execute(x, block)

@@ -1,4 +1,4 @@
-"""Ranges of rows, spread over threads. The work must leave Python's lock alone to gain by it."""
+"""Ranges of rows, distributed over threads. Only work that releases Python's lock gains by it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from functools import cache
 from itertools import pairwise
 from typing import TypeVar
 
-GRAIN = 1 << 16
-"""Rows below which a thread more costs more than it does."""
+MIN_ROWS_PER_THREAD = 1 << 16
+"""With fewer rows another thread costs more than it gains."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -25,6 +25,7 @@ def available() -> int:
 
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
+    # Two threads may create one each: then one of them serves once.
     return ThreadPoolExecutor(threads, thread_name_prefix="calitree")
 
 
@@ -35,13 +36,13 @@ if hasattr(os, "register_at_fork"):
 
 def ranges(length: int, threads: int) -> list[tuple[int, int]]:
     """`length` rows in equal parts, one a thread; in one part if there are few."""
-    parts = max(1, min(threads, length // GRAIN))
+    parts = max(1, min(threads, length // MIN_ROWS_PER_THREAD))
     bounds = [length * i // parts for i in range(parts + 1)]
     return list(pairwise(bounds))
 
 
-def each(work: Callable[[Item], Result], items: Sequence[Item], threads: int) -> list[Result]:
-    """`work` on every item, on several threads; one of them is the caller's."""
+def map(work: Callable[[Item], Result], items: Sequence[Item], threads: int) -> list[Result]:
+    """The results of `work` on every item, on several threads of which the caller's is one."""
     if len(items) <= 1 or threads <= 1:
         return [work(item) for item in items]
     others = [_pool(threads).submit(work, item) for item in items[1:]]

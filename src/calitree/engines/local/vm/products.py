@@ -1,17 +1,18 @@
-"""Products as instructions: of numbers, and ⊗ of a semiring of several components where it is +, -
-and × of numbers.
+"""Products as instructions of the vector machine.
+
+Of numbers, and ⊗ of a semiring of several components where these are computed by +, - and ×.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 from sqlglot import exp
 
+from calitree.cache import LRUCache
 from calitree.engines.api.semiring import Semiring
 from calitree.engines.local.encoding import values as v
 from calitree.engines.local.encoding.values import Value
@@ -22,8 +23,14 @@ Array = np.ndarray[Any, Any]
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Paren, exp.Column, exp.Identifier)
 
 
-class Part(NamedTuple):
-    """A component of a factor in a program: its value, where it is not NULL, and what it is like."""
+class Component(NamedTuple):
+    """A component of a factor in a program.
+
+    Attributes:
+        register: Its value in every lane.
+        mask: 1 where it is not NULL; None if it is NULL nowhere.
+        like: A value with the same scale, labels and exactness.
+    """
 
     register: Register
     mask: Register | None
@@ -35,13 +42,17 @@ class Part(NamedTuple):
         return self.mask is None and not self.like.scale and self.like.labels is None
 
 
-@cache
-def is_polynomial(semiring: Semiring) -> bool:
-    """Whether each component of ⊗ is a polynomial, so that a program can compute it.
+_POLYNOMIAL = LRUCache[bool](64)
 
-    Its constants are integers, so those of one must be, too.
-    """
-    whole = None not in semiring.zero and all(isinstance(each, int) for each in semiring.one)
+
+def is_polynomial(semiring: Semiring) -> bool:
+    """Whether each component of ⊗ is a polynomial, so that a program can compute it."""
+    return _POLYNOMIAL.of(semiring, lambda: _is_polynomial(semiring))
+
+
+def _is_polynomial(semiring: Semiring) -> bool:
+    # Constants of a program are integers, so those of one must be, too.
+    whole = None not in semiring.zero and all(isinstance(one, int) for one in semiring.one)
     return whole and all(
         isinstance(part, _ARITHMETIC) or (isinstance(part, exp.Literal) and part.is_int)
         for node in semiring.times_nodes
@@ -54,9 +65,9 @@ def _multiplied(
 ) -> list[Register]:
     """⊗ of two elements, each given by its components."""
     names = semiring.components
-    known = {f"l_{n}": each for n, each in zip(names, left, strict=True)}
-    known |= {f"r_{n}": each for n, each in zip(names, right, strict=True)}
-    return [_value(program, node, known) for node in semiring.times_nodes]
+    sides = {f"l_{name}": register for name, register in zip(names, left, strict=True)}
+    sides |= {f"r_{name}": register for name, register in zip(names, right, strict=True)}
+    return [_value(program, node, sides) for node in semiring.times_nodes]
 
 
 def _value(program: Program, node: exp.Expr, known: Mapping[str, Register]) -> Register:
@@ -69,7 +80,7 @@ def _value(program: Program, node: exp.Expr, known: Mapping[str, Register]) -> R
     if isinstance(node, exp.Neg):
         left, right = program.constant(0), _value(program, node.this, known)
     else:
-        left, right = (_value(program, each, known) for each in (node.this, node.expression))
+        left, right = (_value(program, side, known) for side in (node.this, node.expression))
     if left.real != right.real:
         left, right = program.real(left), program.real(right)
     if isinstance(node, exp.Mul):
@@ -82,15 +93,15 @@ def bound_of(value: Value) -> int:
     return value.bound if value.is_integer else 1
 
 
-def words(data: Array) -> Array:
-    """With 8 bytes an entry, as `gather` reads."""
+def as_8_bytes(data: Array) -> Array:
+    """Integers or doubles, as `Program.gather` reads them."""
     return data.astype(np.int64) if data.dtype == bool else data
 
 
-def loaded(program: Program, value: Value) -> Part:
-    """A value that there is for every row."""
+def loaded(program: Program, value: Value) -> Component:
+    """A value that has an entry for every row."""
     mask = None if value.valid is None else program.load(value.valid, 1)
-    return Part(program.load(value.data, bound_of(value)), mask, value)
+    return Component(program.load(value.data, bound_of(value)), mask, value)
 
 
 def product_of(program: Program, registers: Sequence[Register], scales: Sequence[int]) -> Register:
@@ -114,19 +125,19 @@ def product_of(program: Program, registers: Sequence[Register], scales: Sequence
 
 
 def polynomials(
-    program: Program, semiring: Semiring, factors: Sequence[Sequence[Part]]
-) -> list[Part]:
+    program: Program, semiring: Semiring, factors: Sequence[Sequence[Component]]
+) -> list[Component]:
     """⊗ by the program itself."""
     result: list[Register] | None = None
     for parts in factors:
         registers = [part.register for part in parts]
         result = _multiplied(program, semiring, result, registers) if result else registers
     if result is None:
-        result = [program.constant(int(each or 0)) for each in semiring.one]
+        result = [program.constant(int(one or 0)) for one in semiring.one]
     values = [part.like for parts in factors for part in parts]
     whole = all(value.is_integer for value in values)
     exact = all(value.exact for value in values)
     return [
-        Part(each, None, Value(np.empty(0), exact=exact and not (whole and each.real)))
-        for each in result
+        Component(register, None, Value(np.empty(0), exact=exact and not (whole and register.real)))
+        for register in result
     ]

@@ -25,6 +25,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from calitree.errors import EngineError
+from calitree.user_cache import cache_directory
 
 OLDEST_JAVA = 17
 """Spark 4 is compiled for Java 17."""
@@ -77,14 +78,6 @@ def ensure_java() -> Path:
         'Run pip install "calitree[spark]", which brings one along, '
         "or set JAVA_HOME to a newer installation."
     )
-
-
-def cache_directory() -> Path:
-    """Where calitree may keep what can be made again: `$XDG_CACHE_HOME/calitree`."""
-    root = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if not root.is_absolute():  # then the XDG specification has it ignored
-        root = Path("~/.cache").expanduser()
-    return root / "calitree"
 
 
 def _candidates() -> Iterator[tuple[str, Path]]:

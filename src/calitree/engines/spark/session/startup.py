@@ -18,8 +18,9 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
-from calitree.engines.spark.session.jvm import cache_directory, ensure_java, probe
+from calitree.engines.spark.session.jvm import ensure_java, probe
 from calitree.errors import EngineError
+from calitree.user_cache import cache_directory
 
 OLDEST_JAVA = 25
 

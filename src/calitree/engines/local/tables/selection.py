@@ -1,4 +1,4 @@
-"""Some rows of other relations, which keep their columns: nothing is taken before it is asked for."""
+"""Rows of other relations by selection vectors: no column is copied before it is asked for."""
 
 from __future__ import annotations
 
@@ -13,58 +13,61 @@ from calitree.cache import cached_property
 from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.spaces import Space
 from calitree.engines.local.encoding.values import Value
-from calitree.engines.local.tables.rows import Names, Rows
-from calitree.engines.local.tables.tables import Columns, Relation
+from calitree.engines.local.tables.encoded import EncodedTable, Names, key_of
+from calitree.engines.local.tables.tables import Columns, EncodedRelation
 from calitree.sql.parser import Expression
 
 Array = np.ndarray[Any, Any]
-Piece = tuple[Columns, Array | None]
-"""Columns, and the numbers of some of their rows, in order; all of them without."""
+SelectedColumns = tuple[Columns, Array | None]
+"""Columns and a selection vector, the numbers of some rows in order; without one, all rows."""
 
 
-class Pieces:
-    """Columns that are pieces of others, one after the other."""
+class ConcatenatedColumns:
+    """Rows of other columns, one after the other."""
 
-    def __init__(self, pieces: Sequence[Piece]) -> None:
-        self.pieces = [each for piece in pieces for each in _flat(*piece)]
-        self.schema = pieces[0][0].schema
-        self.rows = sum(c.rows if rows is None else len(rows) for c, rows in self.pieces)
+    def __init__(self, parts: Sequence[SelectedColumns]) -> None:
+        self.parts = [flat for part in parts for flat in _flat(*part)]
+        self.schema = parts[0][0].schema
+        self.rows = sum(c.rows if rows is None else len(rows) for c, rows in self.parts)
 
     @cached_property
     def null_free(self) -> frozenset[str]:
-        return reduce(frozenset.intersection, (columns.null_free for columns, _ in self.pieces))
+        """Columns without a NULL in any part."""
+        return reduce(frozenset.intersection, (columns.null_free for columns, _ in self.parts))
 
     @property
     def nbytes(self) -> int:
-        """Its part of what the columns hold."""
-        held = 0
-        for columns, rows in self.pieces:
+        """Its share of the bytes of the columns."""
+        total = 0
+        for columns, rows in self.parts:
             share = 1.0 if rows is None else len(rows) / max(1, columns.rows)
-            held += int(columns.nbytes * share) + (0 if rows is None else int(rows.nbytes))
-        return held
+            total += int(columns.nbytes * share) + (0 if rows is None else int(rows.nbytes))
+        return total
 
     def column(self, label: str) -> pa.ChunkedArray:
+        """One column."""
         dtype = self.schema.field(label).type
         chunks: list[pa.Array] = []
-        for columns, rows in self.pieces:
+        for columns, rows in self.parts:
             column = columns.column(label)
-            chunks += column.chunks if rows is None else taken(column, rows).chunks
+            chunks += column.chunks if rows is None else take_rows(column, rows).chunks
         return pa.chunked_array([c if c.type == dtype else c.cast(dtype) for c in chunks], dtype)
 
     def table(self) -> pa.Table:
+        """All columns."""
         columns = {label: self.column(label) for label in self.schema.names}
         if not columns:
             return pa.table({"": pa.nulls(self.rows)}).select([])
         return pa.table(columns, schema=self.schema)
 
 
-def _flat(columns: Columns, rows: Array | None) -> Iterator[Piece]:
-    """Pieces of pieces as pieces of what those are pieces of."""
-    if not isinstance(columns, Pieces):
+def _flat(columns: Columns, rows: Array | None) -> Iterator[SelectedColumns]:
+    """Rows of concatenated columns as rows of the parts of these."""
+    if not isinstance(columns, ConcatenatedColumns):
         yield columns, rows
         return
     start = 0
-    for inner, chosen in columns.pieces:
+    for inner, chosen in columns.parts:
         length = inner.rows if chosen is None else len(chosen)
         if rows is None:
             yield inner, chosen
@@ -75,63 +78,71 @@ def _flat(columns: Columns, rows: Array | None) -> Iterator[Piece]:
         start += length
 
 
-def taken(column: pa.ChunkedArray, rows: Array) -> pa.ChunkedArray:
-    """Rows of a column, by their numbers in order: chunk by chunk, as all of them may be too much
-    for one array of text.
+def take_rows(column: pa.ChunkedArray, rows: Array) -> pa.ChunkedArray:
+    """Rows of a column, by their numbers in order.
+
+    Chunk by chunk: one array of text may be too small for all of them.
     """
     chunks = column.chunks
     if len(chunks) == 1:
         return pa.chunked_array([chunks[0].take(pa.array(rows))], column.type)
     ends = np.cumsum([0, *(len(chunk) for chunk in chunks)])
     cuts = np.searchsorted(rows, ends)
-    found = [
+    taken = [
         chunks[i].take(pa.array(rows[cuts[i] : cuts[i + 1]] - ends[i]))
         for i in np.flatnonzero(cuts[1:] > cuts[:-1]).tolist()
     ]
-    return pa.chunked_array(found, column.type)
+    return pa.chunked_array(taken, column.type)
 
 
-class Picked(Relation):
-    """Rows of another relation. What that has derived from its columns serves these too."""
+class SelectedRelation(EncodedRelation):
+    """Rows of another relation, by a selection vector; what that has derived serves these too."""
 
-    def __init__(self, of: Relation, positions: Array) -> None:
-        Rows.__init__(self, of.book, len(positions))
-        self.base: Relation = of.base if isinstance(of, Picked) else of
-        self.positions: Array = of.positions[positions] if isinstance(of, Picked) else positions
+    def __init__(self, of: EncodedRelation, positions: Array) -> None:
+        EncodedTable.__init__(self, of.book, len(positions))
+        self.base: EncodedRelation = of.base if isinstance(of, SelectedRelation) else of
+        self.positions: Array = (
+            of.positions[positions] if isinstance(of, SelectedRelation) else positions
+        )
         self.kinds = of.kinds
         self._values = {}
         self._lifts = {}
 
     @cached_property
     def columns(self) -> Columns:
-        return Pieces([(self.base.columns, self.positions)])
+        """The selected rows of the other relation's columns."""
+        return ConcatenatedColumns([(self.base.columns, self.positions)])
 
     @property
     def null_free(self) -> frozenset[str]:
+        """Columns without a NULL."""
         return self.base.null_free
 
     @property
     def nbytes(self) -> int:
-        held = int(self.positions.nbytes) + sum(each.nbytes for each in self._lifts.values())
-        return held + self._held
+        """Bytes in memory beside those of the other relation."""
+        lifts = sum(value.nbytes for value in list(self._lifts.values()))
+        return int(self.positions.nbytes) + lifts + self._derived_bytes
 
     def _encode(self, attribute: str, column: str) -> Codes:
         known = self.base.known_codes(attribute, column, self.positions)
         return super()._encode(attribute, column) if known is None else known
 
     def ids(self, space: Space, names: Names) -> Codes:
-        key = tuple((a, names[a]) for a in space.attributes)
+        """The id of some attributes in every row."""
+        key = key_of(space.attributes, names)
         known = self.base._ids.get(key)
         if known is not None and key not in self._ids:
             self._ids[key] = known[self.positions]
         return super().ids(space, names)
 
     def has_codes(self, attribute: str, names: Names) -> bool:
-        """Only if they are there: to look at a few values is quicker than to encode them."""
+        """Only if codes are known: to look at a few values is quicker than to encode them."""
         key = (attribute, names[attribute])
         return key in self._codes or key in self.base._codes
 
     def lift(self, expression: Expression, names: Names) -> Value:
+        """An expression over attributes, in every row."""
         key = self._lift_key(expression, names)
         known = self.base._lifts.get(key)
         if known is not None and key not in self._lifts:

@@ -1,11 +1,11 @@
 """What relations, messages and joined rows have in common: their attributes as codes and ids.
 
-These are made when first asked for and then kept, and so are the ways to look rows up by them.
+These are computed when first asked for and then kept, and so are indexes of rows by them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,21 +13,31 @@ import pyarrow as pa
 
 from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.encoding.dictionary import Codes
-from calitree.engines.local.encoding.spaces import RowIndex, Space, place, roomy
+from calitree.engines.local.encoding.spaces import RowIndex, Space, padded_size, place
 from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.join.trie import Tries
 from calitree.sql.parser import Expression
 
 Array = np.ndarray[Any, Any]
 Names = Mapping[str, str]
-"""Which column of a table carries which attribute."""
+"""The column of a table that holds each attribute."""
 
 Key = tuple[tuple[str, str], ...]
-"""Some attributes, and the columns that carry them."""
+"""Some attributes, and the columns that hold them."""
 
 
-class Rows:
-    """What relations, messages and joined rows have in common: codes and ids, kept once made."""
+def key_of(attributes: Iterable[str], names: Names) -> Key:
+    """Some attributes with their columns."""
+    return tuple((attribute, names[attribute]) for attribute in attributes)
+
+
+class EncodedTable:
+    """Codes and ids of a table's rows, and the indexes on them.
+
+    What is derived is kept in dictionaries without a bound: there are as many entries as there are
+    sets of attributes to join or to group by. Two threads may compute the same, and both are right;
+    but codes, which are large, are computed under the lock of the codebook.
+    """
 
     def __init__(self, book: Codebook, rows: int) -> None:
         self.book, self.rows = book, rows
@@ -37,8 +47,8 @@ class Rows:
         self._tries: dict[Key, Tries] = {}
         self._asked: set[Key] = set()
         self._places: dict[Key, Array | None] = {}
-        self.told_by: dict[tuple[str, ...], Key] = {}
-        """For some columns, the attributes by whose ids rows with given values were found."""
+        self.lookup_keys: dict[tuple[str, ...], Key] = {}
+        """For some columns, the key by whose ids rows with given values were found."""
 
     def _encode(self, attribute: str, column: str) -> Codes:
         raise NotImplementedError
@@ -46,13 +56,13 @@ class Rows:
     def codes(self, attribute: str, names: Names) -> Codes:
         """The code of an attribute in every row."""
         key = (attribute, names[attribute])
-        found = self._codes.get(key)
-        if found is None:
+        codes = self._codes.get(key)
+        if codes is None:
             with self.book.lock:
-                found = self._codes.get(key)
-                if found is None:
-                    found = self._codes[key] = self._encode(*key)
-        return found
+                codes = self._codes.get(key)
+                if codes is None:
+                    codes = self._codes[key] = self._encode(*key)
+        return codes
 
     def has_codes(self, attribute: str, names: Names) -> bool:
         """Whether a filter on this attribute alone should go by its codes."""
@@ -64,54 +74,52 @@ class Rows:
             return np.ones(self.rows, np.int32)
         if len(space.attributes) == 1:
             return self.codes(space.attributes[0], names)
-        key = tuple((a, names[a]) for a in space.attributes)
+        key = key_of(space.attributes, names)
         if key not in self._ids:
             with self.book.lock:
                 if key not in self._ids:
-                    parts = [self.codes(a, names) for a in space.attributes]
-                    self._ids[key] = space.ids(parts)
+                    self._ids[key] = space.ids([self.codes(a, names) for a in space.attributes])
         return self._ids[key]
 
     def places(self, space: Space, names: Names, mask: Array | None) -> Array | None:
-        """Where each id is found: one more than the row that has it, 0 if none has; or None if
-        several rows may have the same.
+        """One more than the row that has each id, 0 if none has; None if several have the same.
+
+        With a mask, only of the rows where it is true.
         """
-        key = tuple((a, names[a]) for a in space.attributes)
-        if mask is None and key in self._places:
-            known = self._places[key]
-            if known is None:
-                return None
-            if len(known) < space.size:  # none of its rows has one of the ids that came since
-                known = np.append(known, np.zeros(roomy(space.size) - len(known), np.uint32))
-                self._places[key] = known
-            return known[: space.size]
-        ids = self.ids(space, names)
         if mask is not None:
-            ids = np.where(mask, ids, np.int32(0))
-        places = np.zeros(roomy(space.size), np.uint32)
-        found = places if place(ids, places) else None
-        if mask is None:
-            self._places[key] = found
-        return None if found is None else found[: space.size]
+            places = self._new_places(np.where(mask, self.ids(space, names), np.int32(0)), space)
+        else:
+            key = key_of(space.attributes, names)
+            if key not in self._places:
+                self._places[key] = self._new_places(self.ids(space, names), space)
+            places = self._places[key]
+            if places is not None and len(places) < space.size:  # no row has one of the newer ids
+                newer = np.zeros(padded_size(space.size) - len(places), np.uint32)
+                places = self._places[key] = np.append(places, newer)
+        return None if places is None else places[: space.size]
+
+    def _new_places(self, ids: Codes, space: Space) -> Array | None:
+        places = np.zeros(padded_size(space.size), np.uint32)
+        return places if place(ids, places) else None
 
     def index(self, space: Space, names: Names) -> RowIndex:
         """Its rows by id."""
-        key = tuple((a, names[a]) for a in space.attributes)
+        key = key_of(space.attributes, names)
         if key not in self._indexes:
             self._indexes[key] = RowIndex(self.ids(space, names), space.size)
         return self._indexes[key]
 
     def tries(self, attributes: tuple[str, ...], names: Names) -> Tries:
         """Its rows sorted for worst-case optimal joins on these attributes."""
-        key = tuple((a, names[a]) for a in attributes)
+        key = key_of(attributes, names)
         if key not in self._tries:
             self._tries[key] = Tries({a: self.codes(a, names) for a in attributes}, self.rows)
         return self._tries[key]
 
     @property
-    def found_by(self) -> list[Key]:
-        """The attributes by whose ids rows can be looked up."""
-        unique = [key for key, places in self._places.items() if places is not None]
+    def indexed_keys(self) -> list[Key]:
+        """The keys by whose ids rows can be looked up."""
+        unique = [key for key, places in list(self._places.items()) if places is not None]
         return [*unique, *self._indexes]
 
     def rows_of(self, key: Key, ids: Array) -> Array:
@@ -121,19 +129,19 @@ class Rows:
             return np.sort(index.rows(np.unique(ids).astype(np.int64)).astype(np.intp))
         places = self._places[key]
         assert places is not None
-        found = places[ids if int(ids.max(initial=0)) < len(places) else ids[ids < len(places)]]
-        found.sort()
-        if len(found) and not (found[0] and (found[1:] > found[:-1]).all()):
-            found = np.unique(found[found > 0])
-        rows: Array = found.astype(np.intp) - 1
+        places = places[ids if int(ids.max(initial=0)) < len(places) else ids[ids < len(places)]]
+        places.sort()
+        if len(places) and not (places[0] and (places[1:] > places[:-1]).all()):
+            places = np.unique(places[places > 0])
+        rows: Array = places.astype(np.intp) - 1
         if ids.all():
             return rows
         space = self.book.space(tuple(a for a, _ in key))  # NULL has no place
         return np.sort(np.append(rows, np.flatnonzero(self.ids(space, dict(key)) == 0)))
 
     def is_wanted(self, space: Space, names: Names) -> bool:
-        """Whether such an index is there, or was asked for before."""
-        key = tuple((a, names[a]) for a in space.attributes)
+        """Whether an index on these attributes was asked for before; now it has been."""
+        key = key_of(space.attributes, names)
         if key in self._asked:
             return True
         self._asked.add(key)
@@ -152,6 +160,6 @@ class Rows:
         raise NotImplementedError
 
     @property
-    def _held(self) -> int:
-        held = sum(each.nbytes for each in (*self._codes.values(), *self._ids.values()))
-        return int(held) + sum(each.nbytes for each in self._indexes.values())
+    def _derived_bytes(self) -> int:
+        arrays = sum(array.nbytes for array in (*self._codes.values(), *self._ids.values()))
+        return int(arrays) + sum(index.nbytes for index in list(self._indexes.values()))

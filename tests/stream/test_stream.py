@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -18,6 +19,9 @@ import pytest
 import calitree as ct
 from calitree.engines.hybrid import HybridEngine
 from calitree.errors import UpdateError
+from calitree.saved.manifest import checksum
+from calitree.stream.files import FileBatch
+from calitree.stream.intake import Intake
 
 KILLS = 30
 SOON = 60.0
@@ -163,7 +167,7 @@ def test_an_old_version_takes_no_rows(tmp_path: Path) -> None:
         wide.at(0).stream("sales", tmp_path)
 
 
-def test_a_saved_tree_is_saved_with_each_batch(tmp_path: Path) -> None:
+def test_a_saved_tree_is_saved_with_every_batch(tmp_path: Path) -> None:
     wide, incoming, tree = calibrated(), tmp_path / "incoming", tmp_path / "tree"
     wide.save(tree)
     put(incoming, "a.parquet", store=[1], units=[1_000])
@@ -177,11 +181,169 @@ def test_a_saved_tree_is_saved_with_each_batch(tmp_path: Path) -> None:
     assert total(ct.open(tree, engine="local")) == (5, 1_116), "a.parquet is known"
 
 
+# -- which files are remembered -------------------------------------------------------------------
+
+
+def read_from(wide: ct.WideTable, directory: Path) -> tuple[int, int]:
+    """The rows and units once all files of a directory are in the tree."""
+    with wide.stream("sales", directory, every=SOON) as stream:
+        stream.drain()
+    return total(wide)
+
+
+def remembered(wide: ct.WideTable) -> list[str]:
+    """The names of files that the tree's state has."""
+    files = [names for paths in wide.state.read_files.values() for names in paths.values()]
+    return sorted([*wide.state.streams, *(name for names in files for name in names)])
+
+
+def test_files_that_were_removed_are_forgotten(tmp_path: Path) -> None:
+    wide, incoming, tree = calibrated(), tmp_path / "incoming", tmp_path / "tree"
+    wide.save(tree)
+    streams = []
+    for i in range(12):
+        put(incoming, f"{i}.parquet", store=[1], units=[1_000])
+        assert read_from(wide, incoming) == (4 + i, 111 + 1_000 * (i + 1))
+        if i % 3 == 0:
+            wide = ct.open(tree, engine="local")
+        (incoming / f"{i}.parquet").unlink()
+        manifest = json.loads(max((tree / "manifests").iterdir()).read_text())
+        streams.append(json.dumps([manifest["streams"], manifest["read_files"]]))
+        assert remembered(wide) == [f"{i}.parquet"]
+    assert max(map(len, streams)) <= len(streams[0]) + 1, "a digit of the name"
+
+
+def test_a_file_that_comes_again_after_it_was_forgotten_is_a_new_one(tmp_path: Path) -> None:
+    wide, incoming = calibrated(), tmp_path / "incoming"
+    put(incoming, "a.parquet", store=[1], units=[1_000])
+    assert read_from(wide, incoming) == (4, 1_111)
+    (incoming / "a.parquet").unlink()
+    put(incoming, "b.parquet", store=[1], units=[1_000])
+    assert read_from(wide, incoming) == (5, 2_111)
+    put(incoming, "a.parquet", store=[1], units=[1_000])
+    assert read_from(wide, incoming) == (6, 3_111)
+
+
+def test_files_that_arrive_in_any_order_are_read_once(tmp_path: Path) -> None:
+    wide, incoming = calibrated(), tmp_path / "incoming"
+    for count, (name, mtime) in enumerate(
+        [("m", 500), ("b", 500), ("z", 100), ("a", 900), ("n", 500), ("y", 100)], start=1
+    ):
+        put(tmp_path / "elsewhere", f"{name}.parquet", store=[1], units=[1_000])
+        os.utime(tmp_path / "elsewhere" / f"{name}.parquet", (mtime, mtime))
+        incoming.mkdir(exist_ok=True)
+        (tmp_path / "elsewhere" / f"{name}.parquet").rename(incoming / f"{name}.parquet")
+        for _ in range(2):
+            assert read_from(wide, incoming) == (3 + count, 111 + 1_000 * count)
+    for path in incoming.iterdir():
+        path.touch()
+    put(incoming, "m.parquet", store=[1], units=[5_000])
+    assert read_from(wide, incoming) == (9, 6_111), "by its name it is known"
+
+
+def test_nothing_is_forgotten_while_a_directory_is_empty(tmp_path: Path) -> None:
+    """As that of a disk is which is not mounted."""
+    wide, incoming = calibrated(), tmp_path / "incoming"
+    put(incoming, "a.parquet", store=[1], units=[1_000])
+    assert read_from(wide, incoming) == (4, 1_111)
+    incoming.rename(tmp_path / "unmounted")
+    incoming.mkdir()
+    assert read_from(wide, incoming) == (4, 1_111)
+    incoming.rmdir()
+    (tmp_path / "unmounted").rename(incoming)
+    assert read_from(wide, incoming) == (4, 1_111)
+
+
+def test_a_directory_that_was_moved_is_the_same(tmp_path: Path) -> None:
+    wide = calibrated()
+    put(tmp_path / "monday", "a.parquet", store=[1], units=[1_000])
+    assert read_from(wide, tmp_path / "monday") == (4, 1_111)
+    (tmp_path / "monday").rename(tmp_path / "archive")
+    put(tmp_path / "archive", "b.parquet", store=[1], units=[10_000])
+    assert read_from(wide, tmp_path / "archive") == (5, 11_111)
+    assert read_from(wide, tmp_path / "archive") == (5, 11_111)
+    assert remembered(wide) == ["a.parquet", "b.parquet"], "and each is remembered once"
+
+
+def test_two_directories_may_have_files_of_the_same_name(tmp_path: Path) -> None:
+    wide = calibrated()
+    put(tmp_path / "monday", "a.parquet", store=[1], units=[1_000])
+    put(tmp_path / "tuesday", "a.parquet", store=[1], units=[10_000])
+    for _ in range(2):
+        read_from(wide, tmp_path / "monday")
+        assert read_from(wide, tmp_path / "tuesday") == (5, 11_111)
+    (tmp_path / "monday" / "a.parquet").unlink()
+    put(tmp_path / "monday", "b.parquet", store=[1], units=[0])
+    assert read_from(wide, tmp_path / "monday") == (6, 11_111)
+    assert read_from(wide, tmp_path / "tuesday") == (6, 11_111), "only monday's is forgotten"
+
+
+def test_a_file_that_is_removed_while_it_is_listed_is_left_out(tmp_path: Path) -> None:
+    wide, incoming = calibrated(), tmp_path / "incoming"
+    put(incoming, "a.parquet", store=[1], units=[1_000])
+    (incoming / "gone.parquet").symlink_to(tmp_path / "nowhere")
+    assert read_from(wide, incoming) == (4, 1_111)
+
+
+def test_files_that_older_trees_remember_are_known(tmp_path: Path) -> None:
+    """Up to format 3 every file was a key of `streams`, whatever its directory."""
+    tree, incoming = tmp_path / "tree", tmp_path / "incoming"
+    calibrated().save(tree)
+    manifest = tree / "manifests" / "000000000001.json"
+    content = json.loads(manifest.read_text())
+    for name in ("format", "checksum", "read_files"):
+        del content[name]
+    content["streams"] = {"file:sales:a.parquet": 0, "file:sales:gone.parquet": 0, "spark:x": 7}
+    manifest.write_text(json.dumps({"format": 3, "checksum": checksum(content), **content}))
+    wide = ct.open(tree, engine="local")
+    put(incoming, "a.parquet", store=[1], units=[1_000])
+    assert read_from(wide, incoming) == (3, 111)
+    put(incoming, "b.parquet", store=[1], units=[1_000])
+    assert read_from(wide, incoming) == (4, 1_111)
+    (incoming / "a.parquet").unlink()
+    put(incoming, "c.parquet", store=[1], units=[1_000])
+    wide = ct.open(tree, engine="local")
+    assert read_from(wide, incoming) == (5, 2_111)
+    assert remembered(wide) == ["b.parquet", "c.parquet", "file:sales:gone.parquet", "spark:x"]
+    put(incoming, "gone.parquet", store=[1], units=[1_000])
+    assert read_from(wide, incoming) == (5, 2_111), "its directory is not known"
+
+
+def test_a_listing_that_is_old_forgets_nothing(tmp_path: Path) -> None:
+    """One stream lists the directory, then another reads a file that has come since."""
+    wide, incoming = calibrated(), tmp_path / "incoming"
+    intake = Intake(wide.branch, wide.saved, "sales", None)
+    put(incoming, "a.parquet", store=[1], units=[1_000])
+    old = {"a.parquet": (0, 0)}
+    put(incoming, "b.parquet", store=[1], units=[10_000])
+    new = {**old, "b.parquet": (0, 0)}
+    rows = pa.table({"store": [1], "units": [10_000]})
+    intake.take(FileBatch("sales", incoming, "b.parquet", new), rows)
+    intake.take(FileBatch("sales", incoming, "a.parquet", old), rows)
+    assert remembered(wide) == ["a.parquet", "b.parquet"]
+
+
+def test_what_two_trees_have_read_comes_together(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    calibrated().save(tree)
+    wide, other = (ct.open(tree, engine="local") for _ in range(2))
+    put(tmp_path / "sales", "a.parquet", store=[1], units=[1_000])
+    put(tmp_path / "stores", "a.parquet", store=[3], town=["Loja"])
+    assert read_from(wide, tmp_path / "sales") == (4, 1_111)
+    with other.stream("stores", tmp_path / "stores") as stream:
+        stream.drain()
+    opened = ct.open(tree, engine="local")
+    assert opened.state.read_files.keys() == {"sales", "stores"}
+    assert read_from(opened, tmp_path / "sales") == (4, 1_111)
+
+
+# -- a process that is killed ---------------------------------------------------------------------
+
 WRITER = """
 import os, signal, sys
 from pathlib import Path
 import calitree as ct
-import calitree.engines.local.tables.later, calitree.stream
+import calitree.engines.local.tables.lazy, calitree.stream
 
 tree, incoming = sys.argv[1:]
 ct.open(tree, engine="local").query()  # so that its loops are compiled
@@ -199,7 +361,7 @@ for line in sys.stdin:
 """
 
 
-def killed_again_and_again(directory: Path, kills: int) -> None:
+def killed_again_and_again(directory: Path, kills: int, remove: bool = False) -> None:
     tree, incoming = directory / "tree", directory / "incoming"
     calibrated().save(tree)
     incoming.mkdir()
@@ -220,6 +382,10 @@ def killed_again_and_again(directory: Path, kills: int) -> None:
             os.kill(child, signal.SIGKILL)
             n, units = total(ct.open(tree, engine="local"))
             assert n <= 3 + files and units == 111 + (n - 3) * 10**6
+            read = remembered(ct.open(tree, engine="local"))
+            assert len(read) <= len(list(incoming.iterdir())) or remove
+            for name in read if remove else ():
+                (incoming / name).unlink(missing_ok=True)
         process.stdin.close()
     wide = ct.open(tree, engine="local")
     with wide.stream("sales", incoming) as stream:
@@ -229,6 +395,10 @@ def killed_again_and_again(directory: Path, kills: int) -> None:
 
 def test_a_stream_that_is_killed_loses_nothing_and_takes_nothing_twice(tmp_path: Path) -> None:
     killed_again_and_again(tmp_path, KILLS)
+
+
+def test_a_stream_that_is_killed_while_what_it_has_read_is_removed(tmp_path: Path) -> None:
+    killed_again_and_again(tmp_path, KILLS, remove=True)
 
 
 @pytest.mark.slow
@@ -280,7 +450,7 @@ def test_structured_streaming_goes_on_where_it_was(spark: Any, tmp_path: Path) -
     assert total(ct.open(tree, engine="local")) == (5, 11_111)
 
 
-def test_an_error_in_a_batch_of_spark_is_told(spark: Any, tmp_path: Path) -> None:
+def test_an_error_in_a_batch_of_spark_is_raised(spark: Any, tmp_path: Path) -> None:
     wide, incoming = calibrated(HybridEngine(spark)), tmp_path / "incoming"
     put(incoming, "0.parquet", store=[9], units=[1])
     frame = streaming(spark, incoming).selectExpr("store", "units", "-1 AS op")

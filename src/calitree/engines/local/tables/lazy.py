@@ -1,4 +1,4 @@
-"""Relations and messages of a saved tree: known by their description, and read when first needed.
+"""Relations and messages of a saved tree, which are read when they are first needed.
 
 How messages are written is here too, so that both directions are seen together.
 """
@@ -16,10 +16,16 @@ from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.encoding.wire import to_wire
-from calitree.engines.local.tables.tables import ArrowColumns, Columns, Message, Relation
+from calitree.engines.local.tables.tables import (
+    ArrowColumns,
+    Columns,
+    EncodedMessage,
+    EncodedRelation,
+)
 from calitree.errors import EngineError, MissingRelationError, SchemaError
+from calitree.grouping import contiguous
 from calitree.storage.files import is_parquet, read_files
-from calitree.storage.filesystem import for_each
+from calitree.storage.filesystem import map_paths
 from calitree.storage.parquet import ParquetColumns
 from calitree.storage.table_format import (
     Origin,
@@ -37,7 +43,7 @@ from calitree.storage.table_format import (
 from calitree.types import Kind, kind_of_arrow
 
 
-class LaterColumns:
+class LazyColumns:
     """The columns of a saved relation. Its files are opened when a column is first asked for."""
 
     def __init__(self, saved: SavedRelation, threads: int) -> None:
@@ -61,17 +67,17 @@ class LaterColumns:
         files = [file.path for file in source.files]
         try:
             if is_parquet(files):
-                found: Columns = ParquetColumns(name, files, self.threads)
+                columns: Columns = ParquetColumns(name, files, self.threads)
             else:
-                found = ArrowColumns(read_files(name, files))
+                columns = ArrowColumns(read_files(name, files))
         except SchemaError as error:
             raise MissingRelationError(name, str(error).rstrip(".")) from error
-        kinds = {field.name: kind_of_arrow(field.type) for field in found.schema}
-        if found.rows != self.rows or kinds != self.saved.kinds:
+        kinds = {field.name: kind_of_arrow(field.type) for field in columns.schema}
+        if columns.rows != self.rows or kinds != self.saved.kinds:
             raise MissingRelationError(
                 name, f"{files[0]} is read otherwise than when the tree was saved"
             )
-        return found
+        return columns
 
     @property
     def is_copied(self) -> bool:
@@ -80,29 +86,32 @@ class LaterColumns:
 
     @property
     def nbytes(self) -> int:
+        """Bytes in memory: none before the files are opened."""
         return self.opened.nbytes if "opened" in self.__dict__ else 0
 
     def column(self, label: str) -> pa.ChunkedArray:
+        """One column, read from its files."""
         try:
-            found = self.opened.column(label)
+            column = self.opened.column(label)
         except EngineError:
             self.saved.source.check(self.name)  # perhaps it was vacuumed away meanwhile
             raise
-        return original(found, self.schema.field(label).type)
+        return original(column, self.schema.field(label).type)
 
     def table(self) -> pa.Table:
+        """All columns."""
         return pa.table({label: self.column(label) for label in self.schema.names})
 
 
-def files_of(relation: Relation) -> ParquetColumns | None:
+def files_of(relation: EncodedRelation) -> ParquetColumns | None:
     """The Parquet files of a relation that is read where it is; None if it is in this process."""
     columns = relation.columns
-    if isinstance(columns, LaterColumns) and columns.saved.source.place == "files":
+    if isinstance(columns, LazyColumns) and columns.saved.source.place == "files":
         columns = columns.opened
     return columns if isinstance(columns, ParquetColumns) else None
 
 
-class LaterMessage(Message):
+class LazyMessage(EncodedMessage):
     """A saved message. Its codes and annotations are read when one of them is first asked for."""
 
     def __init__(self, book: Codebook, saved: SavedMessage) -> None:
@@ -114,13 +123,11 @@ class LaterMessage(Message):
     @cached_property
     def _read(self) -> tuple[dict[str, Codes], dict[str, Value]]:
         codes, values = {}, {}
-        with self.book.lock:
-            table = self.saved.read()
-            for column, data in zip(self.saved.columns, table.columns, strict=True):
-                if column.annotation:
-                    values[column.name] = _value(data, column)
-                else:
-                    codes[column.name] = self.book.dictionary(column.name).encode(data)
+        for column, data in zip(self.saved.columns, self.saved.read().columns, strict=True):
+            if column.annotation:
+                values[column.name] = _value(data, column)
+            else:
+                codes[column.name] = self.book.dictionary(column.name).encode(data)
         return codes, values
 
     def _encode(self, attribute: str, column: str) -> Codes:
@@ -128,41 +135,45 @@ class LaterMessage(Message):
 
     @property
     def annotations(self) -> Mapping[str, Value]:
+        """Its physical columns of annotations, read from the file."""
         return self._read[1]
 
     @property
     def nbytes(self) -> int:
+        """Bytes in memory, or those it will have when it is read."""
         read = super().nbytes if "_read" in self.__dict__ else 0
         return max(read, self.saved.nbytes)
 
     @property
     def exact(self) -> bool:
+        """Whether no annotation was rounded."""
         return self.saved.exact
 
 
 def restore(
     book: Codebook, saved: SavedMessage | SavedRelation, threads: int
-) -> Message | Relation:
+) -> EncodedMessage | EncodedRelation:
+    """A saved table, of which nothing is read yet."""
     if isinstance(saved, SavedRelation):
-        return Relation(book, LaterColumns(saved, threads))
+        return EncodedRelation(book, LazyColumns(saved, threads))
     if not saved.columns:
-        return Message(book, {}, {}, saved.rows, {})
-    return LaterMessage(book, saved)
+        return EncodedMessage(book, {}, {}, saved.rows, {})
+    return LazyMessage(book, saved)
 
 
-def origin(relation: Relation) -> Origin:
+def origin(relation: EncodedRelation) -> Origin:
     """Where the rows of a relation are."""
     columns = relation.columns
-    if isinstance(columns, LaterColumns):
+    if isinstance(columns, LazyColumns):
         return Origin(columns.schema, columns.decoded_bytes, columns.saved.source)
     if isinstance(columns, ParquetColumns):
         columns.check()
-        files = tuple(for_each(columns.files, file_at))
+        files = tuple(map_paths(file_at, columns.files))
         return Origin(columns.schema, columns.decoded_bytes, Source("files", files))
     return Origin(columns.schema, columns.nbytes)
 
 
-def write(message: Message, path: str) -> SavedMessage:
+def write(message: EncodedMessage, path: str) -> SavedMessage:
     """Write a message to a file, in the form that all engines read."""
     wire = to_wire(message)
     types, arrays, columns = [], [], []
@@ -183,21 +194,20 @@ def write(message: Message, path: str) -> SavedMessage:
 
 
 def _described(name: str, dtype: pa.DataType, value: Value) -> SavedColumn:
-    if value.labels is not None or value.data.dtype == bool:
+    if value.labels is not None or not value.is_integer:
         return SavedColumn(name, kind_of_arrow(dtype), annotation=True, exact=value.exact)
-    if not value.is_integer:
-        return SavedColumn(name, Kind.FLOAT, annotation=True, exact=value.exact)
     kind = Kind.DECIMAL if value.scale else Kind.INTEGER
-    return SavedColumn(name, kind, True, True, value.scale, value.bound, value.exact)
+    return SavedColumn(
+        name, kind, True, True, scale=value.scale, bound=value.bound, exact=value.exact
+    )
 
 
 def _value(data: pa.ChunkedArray, column: SavedColumn) -> Value:
     """What was saved as whole numbers is doubles if it does not fit 64 bits."""
-    chunks = data.chunks
-    value = v.from_arrow(pa.concat_arrays(chunks) if chunks else pa.array([], data.type))
+    value = v.from_arrow(contiguous(data))
     if not column.coded:
         return value.with_exact(column.exact and value.exact)
     if not value.is_integer:
         return Value(value.data / 10.0**column.scale, value.valid, exact=False)
     positive = value.valid is None and bool(np.all(value.data > 0))
-    return Value(value.data, value.valid, column.scale, None, column.exact, None, positive)
+    return Value(value.data, value.valid, scale=column.scale, exact=column.exact, positive=positive)

@@ -1,19 +1,18 @@
-"""Functions of text, dates and timestamps."""
+"""Functions of text."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from calitree.sql.kernels.values import Datum, kind_of, unify
+from calitree.sql.kernels.values import Datum, unify
 from calitree.sql.rules.text import SPACES
-from calitree.types import Kind
+
+lower, upper = pc.utf8_lower, pc.utf8_upper
 
 
 def like(datum: Datum, pattern: str) -> Datum:
-    """% is any text, _ any character, and nothing is an escape (a backslash is one for Arrow)."""
+    """LIKE: % is any text, _ any character, and nothing is an escape (for Arrow a backslash is)."""
     inner = pattern.strip("%")
     if "%" in inner or "_" in inner or not inner:
         return pc.match_substring_regex(datum, _regex(pattern))
@@ -31,7 +30,8 @@ def _regex(pattern: str) -> str:
 
 
 def ilike(datum: Datum, pattern: str) -> Datum:
-    return like(pc.utf8_lower(datum), pc.utf8_lower(pa.scalar(pattern)).as_py())
+    """LIKE of lower-case text and pattern."""
+    return like(lower(datum), lower(pa.scalar(pattern)).as_py())
 
 
 def length(datum: Datum) -> Datum:
@@ -40,6 +40,7 @@ def length(datum: Datum) -> Datum:
 
 
 def trim(datum: Datum) -> Datum:
+    """Without the spaces at both ends."""
     return pc.utf8_trim(datum, characters=SPACES)
 
 
@@ -50,35 +51,6 @@ def substring(datum: Datum, start: int, count: int | None) -> Datum:
 
 
 def concatenate(left: Datum, right: Datum) -> Datum:
+    """One text after the other."""
     a, b = unify([left, right])
     return pc.binary_join_element_wise(a, b, pa.scalar("", a.type))
-
-
-_PARTS: dict[str, Callable[[Datum], Datum]] = {
-    "YEAR": pc.year,
-    "QUARTER": pc.quarter,
-    "MONTH": pc.month,
-    "WEEK": pc.iso_week,
-    "DAY": pc.day,
-    "DOY": pc.day_of_year,
-    "HOUR": pc.hour,
-    "MINUTE": pc.minute,
-}
-
-
-def _wall_clock(datum: Datum) -> Datum:
-    """A moment as it reads in UTC."""
-    if kind_of(datum) is Kind.TIMESTAMP_TZ:
-        return pc.cast(datum, pa.timestamp(datum.type.unit))
-    return datum
-
-
-def part(datum: Datum, name: str) -> Datum:
-    """YEAR … MINUTE; WEEK is ISO's."""
-    return pc.cast(_PARTS[name](_wall_clock(datum)), pa.int64())
-
-
-def truncate(datum: Datum, unit: str) -> Datum:
-    """The start of the year … minute; weeks start on Monday."""
-    floor = pc.floor_temporal(_wall_clock(datum), unit=unit.lower(), week_starts_monday=True)
-    return pc.cast(floor, datum.type)

@@ -1,0 +1,156 @@
+"""The relation that an update changes: its columns and types, and rows given for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from calitree.calibration.snapshot import Snapshot
+from calitree.calibration.state import ArrowTypes
+from calitree.calibration.versions import Rows, Updated, is_arrow
+from calitree.engines.api.contraction import Table
+from calitree.engines.api.protocol import Updatable, on_spark, updatable
+from calitree.errors import UpdateError, did_you_mean
+from calitree.jointree.schema import Relation, Schema, find_name
+from calitree.sql.analysis import Resolved
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Columns = str | Sequence[str]
+
+
+@dataclass(frozen=True)
+class UpdateTarget:
+    """A relation at one version, about to be updated."""
+
+    engine: Updatable
+    schema: Schema
+    relation: Relation
+    arrow_types: ArrowTypes
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, relation: str) -> UpdateTarget:
+        """A relation by its name."""
+        state, schema = snapshot.state, snapshot.schema
+        target, engine = schema.relation(relation), updatable(state.engine)
+        types = state.arrow_types.get(target.name)
+        if types is None:  # two threads may compute the same
+            first = target.table.plus[0] if isinstance(target.table, Updated) else target.table
+            columns = engine.schema(first)
+            types = ArrowTypes(columns, {field.name: field.type for field in columns})
+            state.arrow_types[target.name] = types
+        return cls(engine, schema, target, types)
+
+    @property
+    def name(self) -> str:
+        """The name of the relation."""
+        return self.relation.name
+
+    @property
+    def types(self) -> pa.Schema:
+        """Its columns, with their Arrow types."""
+        return self.arrow_types.schema
+
+    # -- columns ---------------------------------------------------------------------------------
+
+    def column(self, name: str) -> str:
+        """The name of a column, spelt as the relation has it."""
+        column = find_name(name, self.types.names)
+        if column is None:
+            hint = did_you_mean(str(name), self.types.names)
+            raise UpdateError(f"{self.name} has no column {name!r}.{hint}")
+        return column
+
+    def resolve(self, table: str | None, name: str) -> Resolved:
+        """The attribute of a column in a condition, which may name no other relation."""
+        if table is not None and find_name(table, (self.name,)) is None:
+            raise UpdateError(
+                f"{table}.{name} is not a column of {self.name}, whose rows this is about."
+            )
+        return self.schema.resolve(self.name, self.column(name))
+
+    # -- rows ------------------------------------------------------------------------------------
+
+    def read(self, source: Any, *, some_columns: bool = False, here: bool = False) -> Any:
+        """Rows as they were given, with the columns of the relation and their types.
+
+        With `some_columns`, they need not have all. With `here`, they are brought to this process,
+        where they are keys by which others are looked up.
+        """
+        import pyarrow as pa
+
+        from calitree.storage.frames import arrow_table
+
+        if isinstance(source, pa.Table) and (
+            source.schema.equals(self.types) or (some_columns and self._has(source.schema))
+        ):
+            return source
+        spark = None
+        if getattr(source, "sparkSession", None) is not None:
+            spark = on_spark(self.engine)
+        if spark is not None:
+            source = spark.fix(source)
+            if not is_arrow(source):
+                if not here:
+                    return self._checked(source)
+                source = self.engine.arrow(source)
+        if isinstance(source, str):
+            raise UpdateError(
+                f"{self.name}: rows are an Arrow table, a frame, a list of dictionaries or columns "
+                f"by name; got the text {source!r}. Only rows to delete are told by a condition."
+            )
+        if isinstance(source, Sequence) and not len(source):
+            return self.types.empty_table()
+        return self._typed(arrow_table(self.name, source), some_columns)
+
+    def _has(self, columns: pa.Schema) -> bool:
+        """Whether these are some of its columns, not all, and have their types."""
+        given = {field.name: field.type for field in columns}
+        known = self.arrow_types.by_name
+        return 0 < len(given) == len(columns) < len(known) and given.items() <= known.items()
+
+    def _checked(self, table: Table) -> Table:
+        """Rows that stay on Spark, so that their types must be those of the relation."""
+        self._typed(self.engine.schema(table).empty_table(), some_columns=False)
+        for name, kind in self.relation.table.kinds.items():
+            given = table.kinds.get(name)
+            if given is not kind:
+                other = "called otherwise" if given is None else given.value
+                raise UpdateError(
+                    f"{self.name}.{name} is {kind.value}, and what is given is {other}. Rename or "
+                    "cast it in the frame."
+                )
+        return table
+
+    def _typed(self, given: pa.Table, some_columns: bool) -> pa.Table:
+        import pyarrow as pa
+
+        given_as = {self.column(name): name for name in given.column_names}
+        if len(given_as) < len(given.column_names):
+            raise UpdateError(f"{self.name}: some column is given twice: {given.column_names}.")
+        lacking = [name for name in self.types.names if name not in given_as]
+        if lacking and not some_columns:
+            raise UpdateError(
+                f"{self.name}: the rows lack {', '.join(lacking)}. Give NULLs if there are no values."
+            )
+        if not given_as:
+            raise UpdateError(f"{self.name}: the rows to delete have no columns.")
+        fields = [field for field in self.types if field.name in given_as]
+        arrays = []
+        for field in fields:
+            column = given.column(given_as[field.name])
+            try:
+                arrays.append(column.cast(field.type))
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                raise UpdateError(
+                    f"{self.name}.{field.name} is {field.type}, and what is given is {column.type}: "
+                    f"{str(error).rstrip('.')}."
+                ) from None
+        return pa.table(arrays, schema=pa.schema(fields))
+
+    def arrow(self, rows: Rows) -> pa.Table:
+        """Rows in this process, with the types of the relation."""
+        table = rows if is_arrow(rows) else self.engine.arrow(rows)
+        return table.select(self.types.names).cast(self.types)

@@ -1,0 +1,47 @@
+"""Where a tree was saved, and what of it is in the files there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from threading import RLock
+from weakref import WeakKeyDictionary
+
+from calitree.calibration.message import Shelved
+from calitree.saved.manifest import Manifest
+from calitree.storage.filesystem import shown
+from calitree.storage.table_format import SavedRelation
+
+
+@dataclass(frozen=True)
+class Version:
+    """A saved tree by its directory and number."""
+
+    directory: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"version {self.number} of {shown(self.directory)}"
+
+
+class SavedLocation:
+    """A directory that a tree was saved to, or opened from."""
+
+    def __init__(self) -> None:
+        self.manifest: Manifest | None = None
+        """The version there that the tree goes on from; None before it is first saved there."""
+        self.entries = WeakKeyDictionary[object, SavedRelation | Shelved]()
+        """Which tables and messages of the tree are in which files."""
+
+
+class Saves:
+    """All locations of a tree, and the version that was saved or opened last."""
+
+    def __init__(self, last: Version | None = None) -> None:
+        self.last = last
+        self.lock = RLock()
+        """Held while saving and reloading, not while updating or answering."""
+        self._locations: dict[str, SavedLocation] = {}
+
+    def location(self, directory: str) -> SavedLocation:
+        """The location of a directory."""
+        return self._locations.setdefault(directory, SavedLocation())

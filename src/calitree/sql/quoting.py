@@ -1,0 +1,48 @@
+"""Names and values as SQL text."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+
+from sqlglot import exp
+
+from calitree.errors import ExpressionError
+from calitree.sql.parser import parse_node
+
+
+def quote(*names: str, dialect: str | None = None) -> str:
+    """A name as a quoted identifier, or several with a dot between them.
+
+    >>> quote("sales", "unit price")
+    '"sales"."unit price"'
+    """
+    return ".".join(exp.to_identifier(name, quoted=True).sql(dialect) for name in names)
+
+
+def column_text(relation: str, column: str) -> str:
+    """A column of a relation in SQL, with quotes only where it needs them.
+
+    >>> column_text("sales", "price"), column_text("sales", "unit price")
+    ('sales.price', '"sales"."unit price"')
+    """
+    plain = f"{relation}.{column}"
+    try:
+        node = parse_node(plain)
+    except ExpressionError:
+        return quote(relation, column)
+    parts = [part.name for part in node.parts] if isinstance(node, exp.Column) else []
+    return plain if parts == [relation, column] else quote(relation, column)
+
+
+def literal(value: object) -> str:
+    """A value as an SQL literal; what is neither a number nor a boolean is written as a string.
+
+    >>> literal(1.5), literal("it's"), literal(True)
+    ('1.5', "'it''s'", 'TRUE')
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"CAST('{value}' AS DOUBLE)"
+    if isinstance(value, bool | int | float | Decimal):
+        return str(value).upper()
+    return exp.Literal.string(str(value)).sql()

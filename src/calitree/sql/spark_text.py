@@ -1,0 +1,158 @@
+"""Functions as Spark SQL, where the text that sqlglot writes would give another value.
+
+The operands of a node are texts for Spark already. None stands for sqlglot's own text.
+"""
+
+from __future__ import annotations
+
+import re
+
+from sqlglot import exp
+
+from calitree.sql.nodes import kind_of
+from calitree.sql.rules.arithmetic import decimals_of
+from calitree.sql.rules.conversions import TEXTS, target_of
+from calitree.sql.rules.dates import unit_of
+from calitree.sql.rules.text import SPACES, pattern_of
+from calitree.types import Kind
+
+
+def sql(node: exp.Expr) -> str:
+    """A node in sqlglot's dialect for Spark."""
+    return node.sql(dialect="spark")
+
+
+def _quoted(text: str) -> str:
+    return sql(exp.Literal.string(text))
+
+
+def column(node: exp.Expr) -> str | None:
+    """Floats of 32 bits are computed with in 64; the cast costs nothing where they have 64."""
+    return f"CAST({sql(node)} AS DOUBLE)" if kind_of(node) is Kind.FLOAT else None
+
+
+_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.Neg, exp.Abs)
+
+
+def literal(node: exp.Expr) -> str | None:
+    """An integer among integers has 64 bits; among decimals it keeps its few digits."""
+    parent = node.parent
+    whole = not node.args.get("is_string") and node.name.isdigit() and int(node.name) < 2**63
+    if whole and isinstance(parent, _ARITHMETIC) and kind_of(parent) is Kind.INTEGER:
+        return f"{node.name}L"
+    return None
+
+
+def wide(node: exp.Expr) -> str:
+    """An integer of 64 bits."""
+    return f"CAST({sql(node)} AS BIGINT)"
+
+
+def mean(node: exp.Expr) -> str | None:
+    """AVG as a double; of decimals Spark would give a decimal, rounded after four more digits."""
+    return f"AVG(CAST({sql(node.this)} AS DOUBLE))" if kind_of(node.this) is Kind.DECIMAL else None
+
+
+def whole(node: exp.Expr) -> str:
+    """FLOOR and CEIL as doubles; from 2^52 on, every double is whole."""
+    x, function = sql(node.this), type(node).__name__.upper()
+    small = f"ABS({x}) < 4503599627370496D"
+    return f"CASE WHEN {small} THEN CAST({function}({x}) AS DOUBLE) ELSE {x} END"
+
+
+def rounded(node: exp.Expr) -> str:
+    """ROUND of the double times 10^decimals; Spark would round the decimal digits that it prints."""
+    x, power = sql(node.this), f"{10 ** decimals_of(node)}D"
+    small = f"ABS({x} * {power}) < 9007199254740992D"
+    return f"CASE WHEN {small} THEN ROUND({x} * {power}) / {power} ELSE {x} END"
+
+
+def ln(node: exp.Expr) -> str:
+    """LN, infinite or NaN out of its domain; Spark would give NULL."""
+    x = sql(node.this)
+    return (
+        f"CASE WHEN {x} = 0 THEN DOUBLE('-Infinity') WHEN {x} < 0 THEN DOUBLE('NaN')"
+        f" ELSE LN({x}) END"
+    )
+
+
+def like(node: exp.Expr) -> str:
+    """LIKE and ILIKE, where a backslash is no escape."""
+    operator = "ILIKE" if isinstance(node, exp.ILike) else "LIKE"
+    pattern = pattern_of(node).replace("\\", "\\\\")
+    return f"{sql(node.this)} {operator} {_quoted(pattern)}"
+
+
+def upper(node: exp.Expr) -> str:
+    """UPPER makes one letter of one; Spark would make two of the German ß."""
+    return f"UPPER(REPLACE({sql(node.this)}, 'ß', 'ẞ'))"
+
+
+def trim(node: exp.Expr) -> str:
+    """TRIM of all characters that Unicode calls spaces."""
+    return f"TRIM(BOTH {_quoted(SPACES)} FROM {sql(node.this)})"
+
+
+def truncated(node: exp.Expr) -> str:
+    """DATE_TRUNC; Spark gives a timestamp with time zone, whatever it is given."""
+    text = f"DATE_TRUNC('{unit_of(node)}', {sql(node.this)})"
+    return text if kind_of(node) is Kind.TIMESTAMP_TZ else f"CAST({text} AS TIMESTAMP_NTZ)"
+
+
+def branch(node: exp.Expr) -> None:
+    """A condition of CASE must be a Boolean for Spark: NULL becomes false."""
+    if isinstance(node.this, exp.Null):
+        node.set("this", exp.false())
+
+
+def single(node: exp.Expr) -> str | None:
+    """GREATEST and LEAST of one argument; Spark wants two."""
+    return None if node.expressions else sql(node.this)
+
+
+def cast(node: exp.Expr) -> str:
+    """CAST and TRY_CAST, which take fewer texts than Spark's, and round where Spark's truncate."""
+    source, kind, x = kind_of(node.this), target_of(node), sql(node.this)
+    function = "TRY_CAST" if isinstance(node, exp.TryCast) else "CAST"
+    if source is Kind.STRING and kind in TEXTS:
+        x = _checked_text(node.this, re.sub(r"\?P<\w+>", "", TEXTS[kind]))
+    if kind is Kind.INTEGER and source is Kind.STRING:
+        x, source = f"{function}({x} AS DECIMAL(38, 18))", Kind.DECIMAL
+    if kind is Kind.INTEGER and source in _ROUND:
+        x = f"{_ROUND[source]}({x})"
+    if kind is Kind.STRING and source is Kind.FLOAT:
+        return _digits(x)
+    if kind is Kind.STRING and source is Kind.TIMESTAMP_TZ:
+        return f"CONCAT(CAST({x} AS STRING), '+00')"
+    return f"{function}({x} AS {sql(node.args['to'])})"
+
+
+_ROUND = {Kind.FLOAT: "RINT", Kind.DECIMAL: "ROUND"}
+"""Doubles go to the even neighbour, decimals away from zero; Spark's casts would truncate."""
+
+
+def _checked_text(node: exp.Expr, pattern: str) -> str:
+    """Text that Spark cannot cast, where it does not match the pattern."""
+    x, pattern = sql(node), rf"\s*(?:{pattern})\s*"
+    if isinstance(node, exp.Literal) and re.fullmatch(pattern, node.name, re.ASCII):
+        return x
+    return f"CASE WHEN {x} RLIKE {_quoted(f'^{pattern}$')} THEN {x} ELSE CONCAT('?', {x}) END"
+
+
+def _digits(x: str) -> str:
+    """A double as Python writes it: 0.0001, 1e-05, 1e+16, nan."""
+    text = f"CAST({x} AS STRING)"
+    exact = f"CAST(CAST({x} AS DECIMAL(38, 21)) AS STRING)"
+    plain = f"REGEXP_REPLACE({exact}, {_quoted(_ZEROS)}, '$1')"
+    mantissa = f"REGEXP_REPLACE({text}, {_quoted(_EXPONENT)}, '')"
+    exponent = f"CAST(REGEXP_EXTRACT({text}, 'E(.*)$', 1) AS INT)"
+    digits = f"IF(ABS({exponent}) < 10, '0', ''), ABS({exponent})"
+    return (
+        f"CASE WHEN ISNAN({x}) THEN 'nan' WHEN {x} = DOUBLE('Infinity') THEN 'inf'"
+        f" WHEN {x} = DOUBLE('-Infinity') THEN '-inf' WHEN {x} = 0 THEN {text}"
+        f" WHEN ABS({x}) >= 1e-4 AND ABS({x}) < 1e16 THEN {plain}"
+        f" ELSE CONCAT({mantissa}, IF({exponent} < 0, 'e-', 'e+'), {digits}) END"
+    )
+
+
+_ZEROS, _EXPONENT = r"(\.\d+?)0+$", r"(\.0)?E.*$"
