@@ -48,7 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def listing() -> str:
     width = max(map(len, BENCHMARKS))
     lines = ["python -m benchmarks NAME [options] --json FILE", ""]
-    lines += [f"  {name:<{width}}  {each.summary}" for name, each in sorted(BENCHMARKS.items())]
+    lines += [
+        f"  {name:<{width}}  {benchmark.summary}" for name, benchmark in sorted(BENCHMARKS.items())
+    ]
     return "\n".join([*lines, "", "python -m benchmarks NAME --help tells its options."])
 
 

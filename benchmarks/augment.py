@@ -4,7 +4,7 @@ The star's sales, stores and items are to tell the number of transactions: a lin
 cluster and perishable. Ten tables each join on the date, the store and the item. Each has one value a
 key: the mean of the target by this key, blurred; how much is drawn from the paper's distribution.
 
-- the calibrated tree: moments are calibrated once, then every table is a message and an absorption;
+- the calibrated tree: the model's sums are calibrated once, then every table is a message and an absorption;
 - factorised retraining: for every table, messages are passed upward over the tree that has it, and
   nothing is kept. It is told where the means are, so that one pass suffices;
 - the join, built by DuckDB with the columns of the model alone, and scikit-learn's `LinearRegression`.
@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from benchmarks.compare import Answer, Answers
 from benchmarks.data import star_files
-from benchmarks.extras import EACH, FEATURES, KEYS, TARGET, Extra, extra_tables, joined
+from benchmarks.extras import FEATURES, KEYS, TABLES_PER_KEY, TARGET, Extra, extra_tables, joined
 from benchmarks.frame import (
     Bar,
     Benchmark,
@@ -44,8 +44,8 @@ from benchmarks.questions import star_graph
 from benchmarks.whatif import in_memory
 from calitree import JoinGraph, WideTable
 from calitree.apps.regression.gram import Gram
+from calitree.apps.regression.gram_query import GramQuery
 from calitree.apps.regression.least_squares import solve
-from calitree.apps.regression.moments import centres_of, gram_of, questions_of
 from calitree.calibration.branch import Branch
 
 OURS, AFTER = "calibrated tree", "calibrated tree, calibrated before"
@@ -57,7 +57,7 @@ DIMENSIONS = 4 << 20
 
 
 def options(parser: ArgumentParser) -> None:
-    count = len(KEYS) * EACH
+    count = len(KEYS) * TABLES_PER_KEY
     parser.add_argument("--rows", type=positive, default=10_000_000, help="rows of sales")
     parser.add_argument(
         "--sklearn", type=positive, default=count, help="tables that scikit-learn is given"
@@ -74,7 +74,7 @@ class Fitted:
     rows: int
 
 
-Found = dict[str, Fitted]
+Fits = dict[str, Fitted]
 
 
 def run(given: Namespace, race: Race) -> None:
@@ -95,7 +95,7 @@ def run(given: Namespace, race: Race) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A tree with the moments of the model, up to where tables join."""
+    """A tree with the sums of the model, up to where tables join."""
 
     wide: WideTable
     centres: Mapping[str, float]
@@ -111,36 +111,36 @@ def uncalibrated(graph: JoinGraph) -> WideTable:
 def prepared(graph: JoinGraph) -> Prepared:
     """From relations that are loaded to all messages that tables will need."""
     wide = uncalibrated(graph)
-    centres = centres_of(wide, TARGET, FEATURES)
+    centres = GramQuery(wide, TARGET, FEATURES).centres()
     for key in KEYS:
         wide = wide.keyed([f"sales.{key}"])
-    questions = questions_of(wide, TARGET, FEATURES, centres=centres)
+    questions = GramQuery(wide, TARGET, FEATURES).questions(centres)
     wide.branch.add_pivots(questions, progress=False)
     return Prepared(wide, centres)
 
 
-def moments(wide: WideTable, centres: Mapping[str, float], extra: Extra) -> Gram:
+def gram(wide: WideTable, centres: Mapping[str, float], extra: Extra) -> Gram:
     """Those of the model with one more table, which has its values around zero."""
     more = wide.augment(extra.table, on=f"sales.{extra.key}", name=extra.name)
     known = {**centres, extra.feature: 0.0}
-    return gram_of(more, TARGET, [*FEATURES, extra.feature], centres=known)
+    return GramQuery(more, TARGET, [*FEATURES, extra.feature]).gram(known)
 
 
-def fitted(gram: Gram) -> Fitted:
-    return Fitted(solve(gram).r2(gram), int(gram.rows))
+def fitted(sums: Gram) -> Fitted:
+    return Fitted(solve(sums).r2(sums), int(sums.rows))
 
 
-def all_of(ready: Prepared, extras: Sequence[Extra]) -> Found:
-    return {each.name: fitted(moments(ready.wide, ready.centres, each)) for each in extras}
+def all_of(ready: Prepared, extras: Sequence[Extra]) -> Fits:
+    return {extra.name: fitted(gram(ready.wide, ready.centres, extra)) for extra in extras}
 
 
 def assert_at_home(ready: Prepared, extras: Sequence[Extra]) -> int:
     """No plan of any table reads the sales; how many messages all of them compute."""
     computed = 0
-    for each in extras:
-        for plan in moments(ready.wide, ready.centres, each).plans:
+    for extra in extras:
+        for plan in gram(ready.wide, ready.centres, extra).plans:
             bags = {plan.root, *(key.source for key in plan.computed)}
-            assert "sales" not in bags, f"{each.name} reads the sales:\n{plan}"
+            assert "sales" not in bags, f"{extra.name} reads the sales:\n{plan}"
             computed += len(plan.computed)
     return computed
 
@@ -150,9 +150,9 @@ def parts(race: Race, graph: JoinGraph, extras: Sequence[Extra]) -> None:
     ready = prepared(graph)
     notes = {
         "messages_of_the_tables": assert_at_home(ready, extras),
-        "bytes": sum(each.table.nbytes for each in ready.wide.state.store.pinned),
+        "bytes": sum(message.table.nbytes for message in ready.wide.state.store.pinned),
     }
-    base = "calibration of the moments"
+    base = "calibration of the sums"
     contestants = (
         Contestant(base, partial(prepared, graph), lambda _: {}),
         Contestant(AFTER, partial(all_of, ready, extras), answers),
@@ -171,11 +171,11 @@ def against_retraining(race: Race, graph: JoinGraph, extras: Sequence[Extra]) ->
     """All tables, from loaded relations; what our side found, and its time."""
     centres = prepared(graph).centres
 
-    def retrained() -> Found:
+    def retrained() -> Fits:
         wide = uncalibrated(graph)
-        return {each.name: fitted(moments(wide, centres, each)) for each in extras}
+        return {extra.name: fitted(gram(wide, centres, extra)) for extra in extras}
 
-    def ours() -> Found:
+    def ours() -> Fits:
         return all_of(prepared(graph), extras)
 
     contestants = (Contestant(OURS, ours, answers), Contestant(RETRAINED, retrained, answers))
@@ -184,12 +184,12 @@ def against_retraining(race: Race, graph: JoinGraph, extras: Sequence[Extra]) ->
     return Timed(ours(), result["seconds"])
 
 
-def answers(found: Found) -> Answers:
+def answers(fits: Fits) -> Answers:
     table = pa.table(
         {
-            "table": list(found),
-            "rows": [each.rows for each in found.values()],
-            "r2": [each.r2 for each in found.values()],
+            "table": list(fits),
+            "rows": [fit.rows for fit in fits.values()],
+            "r2": [fit.r2 for fit in fits.values()],
         }
     )
     return {"R²": Answer(table, 1)}
@@ -199,25 +199,25 @@ def answers(found: Found) -> Answers:
 class Timed:
     """What was found for some tables, and the seconds for all of them."""
 
-    found: Found
+    fits: Fits
     seconds: float
 
 
 def timed(fit: Callable[[Extra], Fitted], extras: Sequence[Extra]) -> Timed:
     """Each table once: seconds apiece are told well enough by one run."""
-    found, started = {}, time.perf_counter()
-    for each in extras:
-        found[each.name] = fit(each)
-    return Timed(found, time.perf_counter() - started)
+    fits, started = {}, time.perf_counter()
+    for extra in extras:
+        fits[extra.name] = fit(extra)
+    return Timed(fits, time.perf_counter() - started)
 
 
 def compare(race: Race, title: str, ours: Timed, name: str, theirs: Timed, *bars: Bar) -> None:
     """Ours for all tables against another's for some, as if it had taken as long for each of the rest."""
-    whole = theirs.seconds / len(theirs.found) * len(ours.found)
+    whole = theirs.seconds / len(theirs.fits) * len(ours.fits)
     wrong = [
-        f"R² of {each} is {ours.found[each].r2} over {ours.found[each].rows} rows, not {it.r2} over {it.rows}"
-        for each, it in theirs.found.items()
-        if it.rows != ours.found[each].rows or abs(it.r2 - ours.found[each].r2) > AGREE
+        f"R² of {table} is {mine.r2} over {mine.rows} rows, not {it.r2} over {it.rows}"
+        for table, it in theirs.fits.items()
+        if it.rows != (mine := ours.fits[table]).rows or abs(it.r2 - mine.r2) > AGREE
     ]
     if wrong:
         between = f"{OURS} and {name}"
@@ -230,7 +230,7 @@ def compare(race: Race, title: str, ours: Timed, name: str, theirs: Timed, *bars
         against_seconds=whole,
         ratio=whole / ours.seconds,
         agree=not wrong,
-        tables_run=len(theirs.found),
+        tables_run=len(theirs.fits),
     )
 
 
@@ -239,7 +239,7 @@ def against_sklearn(race: Race, duck: DuckDB, extras: Sequence[Extra], ours: Tim
     from sklearn.linear_model import LinearRegression
 
     columns = [*FEATURES, "extra.val", TARGET]
-    chosen = ", ".join(f"CAST({each} AS DOUBLE) AS c{i}" for i, each in enumerate(columns))
+    chosen = ", ".join(f"CAST({column} AS DOUBLE) AS c{i}" for i, column in enumerate(columns))
 
     def fit(extra: Extra) -> Fitted:
         duck.connection.register("extra", extra.table)
@@ -250,17 +250,17 @@ def against_sklearn(race: Race, duck: DuckDB, extras: Sequence[Extra], ours: Tim
         return Fitted(LinearRegression().fit(matrix, y).score(matrix, y), len(y))
 
     theirs = timed(fit, extras)
-    title = f"{len(ours.found)} tables, calibration included, against the join"
+    title = f"{len(ours.fits)} tables, calibration included, against the join"
     compare(race, title, ours, SKLEARN, theirs, at_least(30))
     list_r2(race, extras, ours, theirs)
 
 
 def list_r2(race: Race, extras: Sequence[Extra], ours: Timed, theirs: Timed) -> None:
     """A line for each table; retraining has the same as we, or it would have been told."""
-    for each in extras:
-        found, other = ours.found[each.name], theirs.found[each.name]
-        name = f"{each.name}: φ {each.phi:.3f}, R² {found.r2:.6f}, {other.r2:.6f}"
-        race.record(name, phi=each.phi, rows=found.rows, r2=found.r2, their_r2=other.r2)
+    for extra in extras:
+        mine, other = ours.fits[extra.name], theirs.fits[extra.name]
+        name = f"{extra.name}: φ {extra.phi:.3f}, R² {mine.r2:.6f}, {other.r2:.6f}"
+        race.record(name, phi=extra.phi, rows=mine.rows, r2=mine.r2, their_r2=other.r2)
 
 
 # -- on Spark --------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ def on_spark(race: Race, files: Mapping[str, Path], extras: Sequence[Extra], cou
     graph = star_graph(files, HybridEngine(session, in_process=DIMENSIONS))
     ready = prepared(graph)
     messages = assert_at_home(ready, extras)
-    base = "calibration of the moments, on Spark"
+    base = "calibration of the sums, on Spark"
     contestants = (
         Contestant(base, partial(prepared, graph), lambda _: {}),
         Contestant(AFTER, partial(all_of, ready, extras), answers),
@@ -284,17 +284,17 @@ def on_spark(race: Race, files: Mapping[str, Path], extras: Sequence[Extra], cou
         Comparison(base, base),
         Comparison(name, AFTER, notes={"messages_of_the_tables": messages}),
     )
-    calibration, after = (each["seconds"] for each in race.run(Heat(contestants, lines)))
-    found = all_of(ready, extras)
+    calibration, after = (result["seconds"] for result in race.run(Heat(contestants, lines)))
+    fits = all_of(ready, extras)
     opponent = SparkSql(session, spark_frames(session, files, cached=False))
     some = extras[:count]
     spark_ml(opponent, some[0])  # the first takes twice as long
     theirs = timed(partial(spark_ml, opponent), some)
     title = f"{len(extras)} tables, after calibration, against {SPARK_ML}"
-    compare(race, title, Timed(found, after), SPARK_ML, theirs, at_least(50))
+    compare(race, title, Timed(fits, after), SPARK_ML, theirs, at_least(50))
     title = f"{len(extras)} tables, calibration included, against {SPARK_ML}"
-    compare(race, title, Timed(found, calibration + after), SPARK_ML, theirs)
-    list_r2(race, some, Timed(found, after), theirs)
+    compare(race, title, Timed(fits, calibration + after), SPARK_ML, theirs)
+    list_r2(race, some, Timed(fits, after), theirs)
 
 
 def spark_ml(opponent: SparkSql, extra: Extra) -> Fitted:
@@ -304,7 +304,7 @@ def spark_ml(opponent: SparkSql, extra: Extra) -> Fitted:
 
     columns = [*FEATURES, "extra.val", TARGET]
     *x, y = (f"c{i}" for i in range(len(columns)))
-    chosen = ", ".join(f"CAST({each} AS DOUBLE) AS c{i}" for i, each in enumerate(columns))
+    chosen = ", ".join(f"CAST({column} AS DOUBLE) AS c{i}" for i, column in enumerate(columns))
     opponent.session.createDataFrame(extra.table).createOrReplaceTempView("extra")
     frame = opponent.session.sql(f"SELECT {chosen} FROM {joined()} JOIN extra USING ({extra.key})")
     rows = VectorAssembler(inputCols=x, outputCol="x").transform(frame).select("x", y)

@@ -88,12 +88,12 @@ def pivot(race: Race, files: list[Path], fanout: int, name: str, make: Any) -> f
         graph = chain_graph(files, make())
         given = graph.schema, graph.engine, graph.hypertree()
         wide = WideTable(Branch.new(*given, measures={"n": "count(*)"}, memory_limit=0))
-        found: int = wide.query().rows()[0]["n"]
-        return found
+        rows: int = wide.query().rows()[0]["n"]
+        return rows
 
-    def check(found: int) -> Answers:
-        if found != expected:
-            wrong = f"{found:,} instead of {expected:,}"
+    def check(rows: int) -> Answers:
+        if rows != expected:
+            wrong = f"{rows:,} instead of {expected:,}"
             between = "calitree and arithmetic"
             race.disagreements.append({"name": title, "between": between, "difference": wrong})
         return {}
@@ -112,7 +112,7 @@ def record_growth(race: Race, fanout: int, name: str, measured: dict[int, float]
         f"fanout {fanout}, {name}: a relation of {longest} over one of {shorter}",
         (Bar("times", at_most=LINEAR),),
         times=cost[longest] / cost[shorter],
-        seconds_a_relation={str(r): each for r, each in cost.items()},
+        seconds_a_relation={str(r): seconds for r, seconds in cost.items()},
     )
 
 

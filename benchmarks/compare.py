@@ -39,9 +39,9 @@ def difference(ours: Answers, theirs: Answers) -> str:
     if not both:
         return f"nothing to compare: {sorted(ours)} and {sorted(theirs)}"
     for name in both:
-        found = table_difference(ours[name], theirs[name])
-        if found:
-            return f"{name}: {found}"
+        text = table_difference(ours[name], theirs[name])
+        if text:
+            return f"{name}: {text}"
     return ""
 
 
@@ -54,7 +54,7 @@ def table_difference(ours: Answer, theirs: Answer) -> str:
         )
     if a.num_rows != b.num_rows:
         return f"{a.num_rows} rows, not {b.num_rows}"
-    left, right = (_sorted(each.table, each.keys) for each in (ours, theirs))
+    left, right = (_sorted(answer.table, answer.keys) for answer in (ours, theirs))
     for i, name in enumerate(a.column_names):
         x, y = left.column(i), right.column(i)
         is_float = pa.types.is_floating(x.type) or pa.types.is_floating(y.type)

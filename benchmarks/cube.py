@@ -94,14 +94,14 @@ def first(
     race: Race, start: Callable[[], JoinGraph], dims: list[str], questions: Sequence[Columns]
 ) -> None:
     """Each question for the first time: a new tree for every turn, made before it."""
-    made: dict[str, Any] = {}
+    trees: dict[str, Any] = {}
 
     def contestant(name: str, make: Callable[[], Any]) -> Contestant:
         def setup() -> None:
-            made[name] = make()
+            trees[name] = make()
 
         return Contestant(
-            name, lambda: asked(made[name], questions), partial(answers, questions), setup
+            name, lambda: asked(trees[name], questions), partial(answers, questions), setup
         )
 
     heat(race, "asked first", contestant, start, dims)
@@ -150,8 +150,8 @@ def naive(race: Race, start: Callable[[], JoinGraph], dims: list[str]) -> None:
 
     def cuboids() -> dict[str, pa.Table]:
         cube = built(graphs[0], dims, 1)
-        found = {"total": cube.cuboid([]).arrow()}
-        return found | {f"{a} {b}": cube.cuboid([a, b]).arrow() for a, b in combinations(dims, 2)}
+        grand = {"total": cube.cuboid([]).arrow()}
+        return grand | {f"{a} {b}": cube.cuboid([a, b]).arrow() for a, b in combinations(dims, 2)}
 
     def total() -> dict[str, pa.Table]:
         graph = graphs[0]
@@ -163,8 +163,8 @@ def naive(race: Race, start: Callable[[], JoinGraph], dims: list[str]) -> None:
         )
         return {"total": wide.query().arrow()}
 
-    def both(found: dict[str, pa.Table]) -> Answers:
-        return {name: Answer(table, table.num_columns - 1) for name, table in found.items()}
+    def both(tables: dict[str, pa.Table]) -> Answers:
+        return {name: Answer(table, table.num_columns - 1) for name, table in tables.items()}
 
     race.run(
         Heat(
@@ -229,13 +229,13 @@ class _Arrow:
 
 
 def asked(tree: Any, questions: Sequence[Columns]) -> list[pa.Table]:
-    return [tree.query(each).arrow() for each in questions]
+    return [tree.query(columns).arrow() for columns in questions]
 
 
-def answers(questions: Sequence[Columns], found: list[pa.Table]) -> Answers:
+def answers(questions: Sequence[Columns], tables: list[pa.Table]) -> Answers:
     """By question."""
-    pairs = zip(questions, found, strict=True)
-    return {" ".join(each): Answer(table, len(each)) for each, table in pairs}
+    pairs = zip(questions, tables, strict=True)
+    return {" ".join(columns): Answer(table, len(columns)) for columns, table in pairs}
 
 
 BENCHMARK = Benchmark(

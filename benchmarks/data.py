@@ -107,8 +107,8 @@ class Star:
 
     def _oil(self, rng: np.random.Generator) -> pa.Table:
         known = np.sort(rng.permutation(DAYS)[: DAYS - DAYS // 50])
-        walk = 70 + np.cumsum(rng.normal(0, 0.8, DAYS))
-        price = np.round(np.maximum(walk, 20), 2)[known]
+        prices = 70 + np.cumsum(rng.normal(0, 0.8, DAYS))
+        price = np.round(np.maximum(prices, 20), 2)[known]
         null = rng.random(len(known)) < 0.03
         return pa.table(
             {"date": self._dates(self.days[known]), "price": pa.array(price, mask=null)}
@@ -144,7 +144,7 @@ class Star:
             {
                 "store": self.store_ids,
                 "city": city,
-                "state": [STATE_OF[each] for each in city],
+                "state": [STATE_OF[name] for name in city],
                 "type": np.array(list("ABCDE"))[rng.integers(0, 5, STORES)].tolist(),
                 "cluster": rng.integers(1, 18, STORES).astype(np.int32),
             }
@@ -241,5 +241,5 @@ def _draw(rng: np.random.Generator, chance: Array, size: int) -> Array:
     """`rng.choice` with probabilities, in half the time."""
     edges = np.cumsum(chance)
     edges[-1] = 1.0  # what rounding has left of it
-    found: Array = np.searchsorted(edges, rng.random(size), side="right")
-    return found
+    positions: Array = np.searchsorted(edges, rng.random(size), side="right")
+    return positions

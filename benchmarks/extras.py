@@ -17,7 +17,7 @@ from benchmarks.opponents import DuckDB
 TARGET = "transactions.transactions"
 FEATURES = ("sales.unit_sales", "stores.cluster", "items.perishable")
 KEYS = ("date", "store", "item")
-EACH = 10
+TABLES_PER_KEY = 10
 """Tables that join on each key."""
 
 
@@ -39,15 +39,15 @@ def extra_tables(duck: DuckDB, seed: int) -> list[Extra]:
     """The first of each key, then the second, and so on."""
     rng = np.random.default_rng([seed, 30])
     means = {key: target_by(duck, key) for key in KEYS}
-    found = []
-    for number in range(EACH):
+    extras = []
+    for number in range(TABLES_PER_KEY):
         for key in KEYS:
             known = means[key]
             phi = float(min(1.0, 1 / rng.exponential(10)))
             values = phi * np.asarray(known["mean"]) + (1 - phi) * rng.normal(0, 1, len(known))
             table = pa.table({key: known[key], "val": values})
-            found.append(Extra(f"{key}{number}", key, phi, table))
-    return found
+            extras.append(Extra(f"{key}{number}", key, phi, table))
+    return extras
 
 
 def target_by(duck: DuckDB, key: str) -> pa.Table:

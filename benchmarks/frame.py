@@ -28,7 +28,7 @@ from rich.console import Console
 
 from benchmarks.compare import Answers, difference
 
-ENOUGH = 0.02
+MIN_TURN_SECONDS = 0.02
 """Seconds that a turn should last; what is quicker is run many times a turn, as `timeit` does."""
 
 
@@ -53,7 +53,7 @@ class Bar:
     at_least: float | None = None
     at_most: float | None = None
 
-    def met(self, result: Mapping[str, Any]) -> bool:
+    def holds(self, result: Mapping[str, Any]) -> bool:
         value = result[self.field]
         above = self.at_least is None or value >= self.at_least
         return above and (self.at_most is None or value <= self.at_most)
@@ -61,7 +61,7 @@ class Bar:
     def as_json(self, result: Mapping[str, Any]) -> dict[str, Any]:
         limits = {"at_least": self.at_least, "at_most": self.at_most}
         given = {name: limit for name, limit in limits.items() if limit is not None}
-        return {"field": self.field, **given, "met": self.met(result)}
+        return {"field": self.field, **given, "met": self.holds(result)}
 
 
 def at_least(ratio: float) -> Bar:
@@ -177,8 +177,8 @@ class Race:
             timing.loops = 1
             if contestant.setup is None:
                 seconds, value = _turn(contestant, 1)
-                while (whole := seconds * timing.loops) < ENOUGH:
-                    more = min(10.0, 1.2 * ENOUGH / max(whole, 1e-9))
+                while (whole := seconds * timing.loops) < MIN_TURN_SECONDS:
+                    more = min(10.0, 1.2 * MIN_TURN_SECONDS / max(whole, 1e-9))
                     timing.loops = int(timing.loops * more) + 1
                     seconds, value = _turn(contestant, timing.loops)
                 timing.runs.append(seconds)
@@ -239,8 +239,10 @@ def _turn(contestant: Contestant, loops: int) -> tuple[float, Any]:
 def _verdicts(heat: Heat, answers: Mapping[str, Answers]) -> dict[str, str]:
     """For each comparison what its two differ in, or nothing."""
     return {
-        each.name: difference(answers[each.ours], answers[each.against]) if each.against else ""
-        for each in heat.comparisons
+        comparison.name: difference(answers[comparison.ours], answers[comparison.against])
+        if comparison.against
+        else ""
+        for comparison in heat.comparisons
     }
 
 

@@ -102,7 +102,7 @@ def race_sizes(race: Race, name: str, works: Mapping[int, Work]) -> dict[int, fl
     contestants = tuple(
         Contestant(called(name, rows), work, no_answer) for rows, work in works.items()
     )
-    lines = tuple(Comparison(each.name, each.name) for each in contestants)
+    lines = tuple(Comparison(contestant.name, contestant.name) for contestant in contestants)
     results = race.run(Heat(contestants, lines))
     times: dict[int, float] = {}
     for rows, result in zip(works, results, strict=True):
@@ -119,20 +119,20 @@ def record_growth(race: Race, name: str, times: Mapping[int, float]) -> None:
         f"{name}: a row of {largest:,} over a row of {smallest:,}",
         (Bar("times_smallest", at_most=LINEAR),),
         times_smallest=cost[largest] / cost[smallest],
-        times_smallest_at={str(rows): each / cost[smallest] for rows, each in cost.items()},
+        times_smallest_at={str(rows): seconds / cost[smallest] for rows, seconds in cost.items()},
     )
 
 
 def record_line(race: Race, name: str, times: Mapping[int, float]) -> None:
     """The largest over where a straight line leads: the smallest's fixed costs do not hide it."""
     smallest, *_, middle, largest = sorted(times)
-    further_row = (times[middle] - times[smallest]) / (middle - smallest)
-    expected = times[smallest] + further_row * (largest - smallest)
+    extra_row = (times[middle] - times[smallest]) / (middle - smallest)
+    expected = times[smallest] + extra_row * (largest - smallest)
     race.record(
         f"{name}: {largest:,} over the line through {smallest:,} and {middle:,}",
         (Bar("times_line", at_most=LINEAR),),
         times_line=times[largest] / expected,
-        nanoseconds_a_further_row=further_row * 1e9,
+        nanoseconds_a_further_row=extra_row * 1e9,
     )
 
 

@@ -119,7 +119,7 @@ def heat(
 
 def split(wide: WideTable, question: Question, samples: int = SAMPLES) -> dict[str, float]:
     """The medians of each part of a question: first always new, then always asked before."""
-    found: dict[str, list[float]] = {}
+    samples_of: dict[str, list[float]] = {}
     for new in (True, False):
         for number in range(samples + 10):
             if new:
@@ -127,8 +127,8 @@ def split(wide: WideTable, question: Question, samples: int = SAMPLES) -> dict[s
             parts = time_parts(wide, question, new)
             if number >= 10:  # those before warm up
                 for part, nanoseconds in parts.items():
-                    found.setdefault(part, []).append(nanoseconds / 1e9)
-    return {part: statistics.median(seconds) for part, seconds in found.items()}
+                    samples_of.setdefault(part, []).append(nanoseconds / 1e9)
+    return {part: statistics.median(seconds) for part, seconds in samples_of.items()}
 
 
 def time_parts(wide: WideTable, question: Question, new: bool) -> dict[str, int]:

@@ -68,7 +68,9 @@ class Workload:
     @property
     def last_read(self) -> int | None:
         """Where it is among the operations."""
-        places = [at for at, each in enumerate(self.operations) if isinstance(each, Question)]
+        places = [
+            at for at, operation in enumerate(self.operations) if isinstance(operation, Question)
+        ]
         return places[-1] if places else None
 
     def done_on(self, wide: WideTable) -> tuple[WideTable, pa.Table | None]:
@@ -84,32 +86,32 @@ class Workload:
     def answers(self, done: tuple[WideTable, pa.Table | None]) -> Answers:
         """The last read's, and those to all reads once everything is done."""
         wide, last = done
-        found: dict[str, Any] = {} if last is None else self._last(last)
+        answers: dict[str, Any] = {} if last is None else self._last(last)
         for question in READS:
-            found |= question.answers(question.ask(wide).arrow())
-        return found
+            answers |= question.answers(question.ask(wide).arrow())
+        return answers
 
     def expected(self, duck: DuckDB) -> Answers:
         """The same from the tables as they stand, which are then as they were."""
         connection = duck.connection
-        found: dict[str, Any] = {}
+        answers: dict[str, Any] = {}
         connection.execute("BEGIN")
         for at, operation in enumerate(self.operations):
             if not isinstance(operation, Question):
                 connection.register("came", operation)
                 connection.execute(f"INSERT INTO {FACT} SELECT * FROM came")
             elif at == self.last_read:
-                found |= self._last(duck.ask(operation.sql))
+                answers |= self._last(duck.ask(operation.sql))
         for question in READS:
-            found |= question.answers(duck.ask(question.sql))
+            answers |= question.answers(duck.ask(question.sql))
         connection.execute("ROLLBACK")
-        return found
+        return answers
 
     def _last(self, table: pa.Table) -> dict[str, Any]:
         assert self.last_read is not None
         question = self.operations[self.last_read]
         assert isinstance(question, Question)
-        return {f"last read, {name}": each for name, each in question.answers(table).items()}
+        return {f"last read, {name}": answer for name, answer in question.answers(table).items()}
 
 
 def options(parser: ArgumentParser) -> None:
@@ -139,11 +141,11 @@ def run(given: Namespace, race: Race) -> None:
     rows = one_by_one(sales, UPDATES, rng)
     del sales
     duck = DuckDB(files)
-    expected = [each.expected(duck) for each in workloads]
+    expected = [work.expected(duck) for work in workloads]
     for engine in given.engine:
         graph = store_graph(files, _engine(engine, given.master))
-        for each, answers in zip(workloads, expected, strict=True):
-            race_modes(race, engine, graph, each, answers)
+        for work, answers in zip(workloads, expected, strict=True):
+            race_modes(race, engine, graph, work, answers)
         single_updates(race, engine, graph, rows)
 
 
@@ -175,8 +177,8 @@ def race_modes(
     race: Race, engine: str, graph: JoinGraph, work: Workload, expected: Answers
 ) -> None:
     """The same operations on a tree of each mode."""
-    found: dict[str, Answers] = {}
-    contestants = tuple(contestant(graph, mode, work, found) for mode in MODES)
+    answered: dict[str, Answers] = {}
+    contestants = tuple(contestant(graph, mode, work, answered) for mode in MODES)
     name = f"{engine}: {work.share} % reads"
     eager = (LAZY_AT_ONE_PERCENT, AS_GOOD) if work.share == 1 else (AS_GOOD,)
     worst = (at_least(1),) if work.is_mixed else ()
@@ -187,24 +189,24 @@ def race_modes(
         Comparison(f"{name}, eager or anew", "eager", "recompute", worst, notes),
     )
     race.run(Heat(contestants, lines))
-    for mode, answers in found.items():
+    for mode, answers in answered.items():
         check(race, f"{name}, {mode}", answers, expected, f"{mode} and DuckDB")
 
 
 def contestant(
-    graph: JoinGraph, mode: Mode, work: Workload, found: dict[str, Answers]
+    graph: JoinGraph, mode: Mode, work: Workload, answered: dict[str, Answers]
 ) -> Contestant:
     """A newly calibrated tree every time."""
-    made: list[WideTable] = []
+    trees: list[WideTable] = []
 
     def setup() -> None:
-        made[:] = [calibrated(graph, mode)]
+        trees[:] = [calibrated(graph, mode)]
 
     def answer(done: tuple[WideTable, pa.Table | None]) -> Answers:
-        found[mode] = work.answers(done)
-        return found[mode]
+        answered[mode] = work.answers(done)
+        return answered[mode]
 
-    return Contestant(mode, lambda: work.done_on(made.pop()), answer, setup)
+    return Contestant(mode, lambda: work.done_on(trees.pop()), answer, setup)
 
 
 def calibrated(graph: JoinGraph, mode: Mode) -> WideTable:

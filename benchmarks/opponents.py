@@ -97,9 +97,9 @@ def pass_messages(opponent: Opponent, tree: Hypertree) -> list[str]:
 
 def messages_from(opponent: Opponent, names: list[str]) -> Answers:
     """These messages as answers; their last columns are the measures, of which some lack units."""
-    found: dict[str, Answer] = {}
+    answers: dict[str, Answer] = {}
     for name in names:
         table = opponent.ask(f"SELECT * FROM {name}")
-        measures = sum(each in table.column_names for each in ("n", "units"))
-        found[name] = Answer(table, table.num_columns - measures)
-    return found
+        measures = sum(measure in table.column_names for measure in ("n", "units"))
+        answers[name] = Answer(table, table.num_columns - measures)
+    return answers

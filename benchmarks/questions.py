@@ -122,26 +122,26 @@ def separator(tree: Hypertree, source: str, target: str) -> list[str]:
 
 def messages_of(wide: WideTable) -> Answers:
     """All messages that a calibrated tree keeps, in the form of `message_queries`."""
-    found: dict[str, Answer] = {}
+    answers: dict[str, Answer] = {}
     for message in wide.state.store.pinned:
         source, target = message.key.source, message.key.target
         table = wide.engine.arrow(message.table)
         keys = {name.split(".")[1]: name for name in table.column_names if "." in name}
         lifted = [name for aggregate, name in message.columns.items() if _is_units(aggregate)]
         order = [*(keys[k] for k in separator(wide.tree, source, target)), message.columns[COUNT]]
-        found[message_name(source, target)] = Answer(table.select(order + lifted), len(keys))
-    return found
+        answers[message_name(source, target)] = Answer(table.select(order + lifted), len(keys))
+    return answers
 
 
 def _is_units(aggregate: Aggregate) -> bool:
     """Whether it sums a column as it stands, and does not count where it is not NULL."""
-    lifted = [each.node for lift in aggregate.lifts for each in lift.expressions]
+    lifted = [expression.node for lift in aggregate.lifts for expression in lift.expressions]
     return len(lifted) == 1 and isinstance(lifted[0], exp.Column)
 
 
 def together(questions: Sequence[Question], tables: Sequence[pa.Table]) -> Answers:
     """The answers to several questions as one."""
-    found: dict[str, Answer] = {}
+    answers: dict[str, Answer] = {}
     for question, table in zip(questions, tables, strict=True):
-        found |= question.answers(table)
-    return found
+        answers |= question.answers(table)
+    return answers

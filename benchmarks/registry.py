@@ -22,8 +22,8 @@ from benchmarks import (
 from benchmarks.frame import Benchmark
 
 BENCHMARKS: dict[str, Benchmark] = {
-    each.BENCHMARK.name: each.BENCHMARK
-    for each in (
+    module.BENCHMARK.name: module.BENCHMARK
+    for module in (
         *(star, latency, growth, triangle, spark_star, spark_growth, chain, tpcds),
         *(whatif, lazy, stream, triangle_updates, cube, why, augment),
     )

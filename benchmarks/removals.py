@@ -13,7 +13,7 @@ from benchmarks.data import JOINS
 from benchmarks.questions import Question
 from calitree import WideTable
 
-FEW = 10
+ROWS_A_REMOVAL = 10
 POOL = 4_000
 """So many different removals take turns."""
 
@@ -32,13 +32,13 @@ Removals = tuple[Removal, ...]
 
 
 def without(wide: WideTable, removals: Removals) -> WideTable:
-    for each in removals:
-        wide = wide.what_if(delete={each.relation: each.given})
+    for removal in removals:
+        wide = wide.what_if(delete={removal.relation: removal.given})
     return wide
 
 
 def sql_without(question: Question, removals: Removals) -> str:
-    return replace(question, where=" AND ".join(each.rest for each in removals)).sql
+    return replace(question, where=" AND ".join(removal.rest for removal in removals)).sql
 
 
 def by_keys(relation: str, table: pa.Table, rng: np.random.Generator) -> list[Removals]:
@@ -57,18 +57,18 @@ def as_rows(relation: str, table: pa.Table, rng: np.random.Generator) -> list[Re
 def by_condition(items: pa.Table, rng: np.random.Generator) -> list[Removals]:
     """Neighbours among the items, told by a condition that nobody used before."""
     ids = np.sort(items.column("item").to_numpy())
-    found: list[Removals] = []
-    for first in rng.permutation(len(ids) - FEW + 1)[:POOL]:
-        condition = f"items.item BETWEEN {ids[first]} AND {ids[first + FEW - 1]}"
-        found.append((Removal("items", condition, f"NOT ({condition})"),))
-    return found
+    pool: list[Removals] = []
+    for first in rng.permutation(len(ids) - ROWS_A_REMOVAL + 1)[:POOL]:
+        condition = f"items.item BETWEEN {ids[first]} AND {ids[first + ROWS_A_REMOVAL - 1]}"
+        pool.append((Removal("items", condition, f"NOT ({condition})"),))
+    return pool
 
 
 def chosen(table: pa.Table, rng: np.random.Generator) -> Iterator[pa.Table]:
     """A few rows of a table, as often as there are turns."""
     table = table.combine_chunks()
     for _ in range(POOL):
-        yield table.take(rng.choice(table.num_rows, FEW, replace=False))
+        yield table.take(rng.choice(table.num_rows, ROWS_A_REMOVAL, replace=False))
 
 
 def rest_of(relation: str, rows: pa.Table) -> str:
@@ -79,7 +79,7 @@ def rest_of(relation: str, rows: pa.Table) -> str:
         for row in rows.select(keys).to_pylist()
     ]
     if len(keys) > 1:
-        return " AND ".join(f"NOT ({each})" for each in gone)
+        return " AND ".join(f"NOT ({condition})" for condition in gone)
     values = ", ".join(literal(value) for value in rows.column(keys[0]).to_pylist())
     return f"{relation}.{keys[0]} NOT IN ({values})"
 

@@ -48,13 +48,13 @@ def _cpu() -> str:
 
 def versions() -> dict[str, str | None]:
     """Of calitree, of all that it is compared with or runs on; None for what is not installed."""
-    found: dict[str, str | None] = {"calitree": importlib.import_module("calitree").__version__}
+    versions: dict[str, str | None] = {"calitree": importlib.import_module("calitree").__version__}
     for name in LIBRARIES:
-        found[name] = None
+        versions[name] = None
         with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    found["java"] = _java() if found["pyspark"] else None
-    return found
+            versions[name] = version(name)
+    versions["java"] = _java() if versions["pyspark"] else None
+    return versions
 
 
 def _java() -> str | None:

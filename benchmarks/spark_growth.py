@@ -54,7 +54,7 @@ def run(given: Namespace, race: Race) -> None:
     from calitree import spark_session
 
     files = {rows: star_files(rows, given.seed, given.data) for rows in given.sizes}
-    peaks = {rows: in_new_process(_calibrate, dict(each)) for rows, each in files.items()}
+    peaks = {rows: in_new_process(_calibrate, dict(paths)) for rows, paths in files.items()}
     session = spark_session(given.master, app_name="calitree benchmarks")
     times = raced(race, session, {f"calibrate {rows:,} rows": files[rows] for rows in files})
     record_growth(race, dict(zip(files, times, strict=True)), peaks)
@@ -80,18 +80,18 @@ def raced(
         Contestant(name, partial(calibrated, session, files), lambda wide: {})
         for name, files in works.items()
     )
-    lines = tuple(Comparison(each.name, each.name) for each in contestants)
+    lines = tuple(Comparison(contestant.name, contestant.name) for contestant in contestants)
     return [result["seconds"] for result in race.run(Heat(contestants, lines))]
 
 
 def record_growth(race: Race, times: Mapping[int, float], peaks: Mapping[int, Peak]) -> None:
-    each = {rows: seconds / rows * 1e6 for rows, seconds in times.items()}
-    middle = statistics.median(each.values())
+    a_million = {rows: seconds / rows * 1e6 for rows, seconds in times.items()}
+    middle = statistics.median(a_million.values())
     race.record(
         "seconds for a million rows: the furthest from the median",
         (Bar("off", at_most=SPREAD),),
-        off=max(abs(value / middle - 1) for value in each.values()),
-        seconds_for_a_million={str(rows): value for rows, value in each.items()},
+        off=max(abs(value / middle - 1) for value in a_million.values()),
+        seconds_for_a_million={str(rows): value for rows, value in a_million.items()},
     )
     slope, start = np.polyfit(list(times), list(times.values()), 1)
     race.record(
@@ -119,8 +119,10 @@ def _calibrate(files: dict[str, Path]) -> Peak:
 
     session = spark_session("local[2]", app_name="calitree benchmarks")
     assert calibrated(session, files).is_calibrated
-    java = [each for each in psutil.Process().children(recursive=True) if "java" in each.name()]
-    return Peak(sum(resident_peak(each.pid) for each in java), resident_peak())
+    java = [
+        process for process in psutil.Process().children(recursive=True) if "java" in process.name()
+    ]
+    return Peak(sum(resident_peak(process.pid) for process in java), resident_peak())
 
 
 class Keyed(Star):

@@ -217,10 +217,10 @@ def _pair(
 def state_near(opponent: Opponent, share: float) -> tuple[str, float]:
     """The state whose part of the sales is nearest to `share`, and that part."""
     sql = "SELECT state, count(*) AS n FROM sales JOIN stores USING (store) GROUP BY state"
-    found = opponent.ask(sql).to_pylist()
-    total = sum(row["n"] for row in found)
-    parts = {row["state"]: row["n"] / total for row in sorted(found, key=lambda row: row["state"])}
-    state = min(parts, key=lambda each: abs(parts[each] - share))
+    rows = opponent.ask(sql).to_pylist()
+    total = sum(row["n"] for row in rows)
+    parts = {row["state"]: row["n"] / total for row in sorted(rows, key=lambda row: row["state"])}
+    state = min(parts, key=lambda name: abs(parts[name] - share))
     return state, parts[state]
 
 

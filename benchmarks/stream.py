@@ -203,7 +203,7 @@ class SparkRun:
         started = time.perf_counter()
         wide.query().arrow()
         self.asked.append(time.perf_counter() - started)
-        self.progress |= {each["batchId"]: each for each in query.recentProgress}
+        self.progress |= {batch["batchId"]: batch for batch in query.recentProgress}
         self.memory["this process"].append(resident())
         jvm: Any = self.session.sparkContext._jvm
         self.memory["the JVM"].append(resident(jvm.java.lang.ProcessHandle.current().pid()))
@@ -211,8 +211,8 @@ class SparkRun:
         self.memory["the JVM's heap"].append(runtime.totalMemory() - runtime.freeMemory())
 
     def _report(self, race: Race, wide: WideTable) -> None:
-        done = [each for each in self.progress.values() if each["numInputRows"]]
-        seconds = sorted(each["durationMs"]["triggerExecution"] / 1e3 for each in done)
+        done = [batch for batch in self.progress.values() if batch["numInputRows"]]
+        seconds = sorted(batch["durationMs"]["triggerExecution"] / 1e3 for batch in done)
         name = f"Spark: a batch of files of {BATCH:,} rows"
         duck = DuckDB(self.files)
         came = str(self.incoming / "*.parquet")
@@ -243,10 +243,10 @@ class SparkRun:
 def resident(process: int | str = "self") -> int:
     """The bytes that a process has in memory now; where that is not told, the most it has had."""
     status = Path(f"/proc/{process}/status")
-    found = None
+    match = None
     if status.exists():
-        found = re.search(r"^VmRSS:\s+(\d+) kB", status.read_text(), re.MULTILINE)
-    return int(found[1]) * 1024 if found else resident_peak(process)
+        match = re.search(r"^VmRSS:\s+(\d+) kB", status.read_text(), re.MULTILINE)
+    return int(match[1]) * 1024 if match else resident_peak(process)
 
 
 def record_memory(race: Race, whose: str, samples: list[int], **notes: Any) -> None:

@@ -72,11 +72,11 @@ def generate(scale: float, directory: Path) -> None:
 
 def generator() -> str:
     """The command, of this environment even if that is not activated."""
-    found = shutil.which("tpcgen-cli", path=sysconfig.get_path("scripts"))
-    found = found or shutil.which("tpcgen-cli")
-    if found is None:
+    command = shutil.which("tpcgen-cli", path=sysconfig.get_path("scripts"))
+    command = command or shutil.which("tpcgen-cli")
+    if command is None:
         raise EngineError("TPC-DS is made by the command tpcgen-cli: pip install tpcgen-cli.")
-    return found
+    return command
 
 
 def store_graph(files: Mapping[str, Path], engine: Any) -> JoinGraph:

@@ -67,7 +67,7 @@ def unbalanced() -> Triangle:
 def of_graph(name: str, sources: Any, targets: Any, bars: tuple[Bar, ...] = ()) -> Triangle:
     """The edges of a graph three times: from a to b, from b to c, from c to a."""
     ends = {"R": ("a", "b"), "S": ("b", "c"), "T": ("c", "a")}
-    tables = {each: pairs(sources, targets, *names) for each, names in ends.items()}
+    tables = {relation: pairs(sources, targets, *names) for relation, names in ends.items()}
     return Triangle(name, tables, bars)
 
 

@@ -88,13 +88,13 @@ def run_case(race: Race, case: Triangle, files: Mapping[str, Path], given: Names
     for size in sizes:
         came = rows.take(order[:size])
         duck.connection.register("came", came)
-        for each in counted.values():
-            each.begin(came)
+        for counting in counted.values():
+            counting.begin(came)
         race.run(updating(case, counted, duck, size))
         race.run(refreshing(case, counted, size))
         theirs = answers("by a", 1, duck.ask(grown(BY_A, 1)))
-        for name, each in counted.items():
-            ours = answers("by a", 1, each.wide.query(group_by=["R.a"]).arrow())
+        for name, counting in counted.items():
+            ours = answers("by a", 1, counting.wide.query(group_by=["R.a"]).arrow())
             check(race, f"{case.name}: {size:,} rows", ours, theirs, f"{name} and {duck.name}")
 
 
@@ -116,8 +116,8 @@ def calibrating(
         return count(graph.calibrate(MEASURES, tree=tree, progress=False))
 
     contestants = [
-        Contestant(name, partial(calibrate, each.wide.tree), counts)
-        for name, each in counted.items()
+        Contestant(name, partial(calibrate, counting.wide.tree), counts)
+        for name, counting in counted.items()
     ]
     contestants.append(Contestant(duck.name, partial(duck.ask, COUNT), counts))
     lines = tuple(
@@ -125,9 +125,9 @@ def calibrating(
             f"{case.name}: calibrate and count, {name}",
             name,
             duck.name,
-            notes={**notes_of(case, name, 0), "bytes": each.wide.state.store.pinned_bytes},
+            notes={**notes_of(case, name, 0), "bytes": counting.wide.state.store.pinned_bytes},
         )
-        for name, each in counted.items()
+        for name, counting in counted.items()
     )
     return Heat(tuple(contestants), lines)
 
@@ -178,11 +178,11 @@ def updating(case: Triangle, counted: Mapping[str, Counted], duck: DuckDB, size:
     contestants = [
         Contestant(
             name,
-            each.update,
-            lambda found: {grown(COUNT, found[0]): Answer(found[1])},
-            None if few else each.back,
+            counting.update,
+            lambda answered: {grown(COUNT, answered[0]): Answer(answered[1])},
+            None if few else counting.back,
         )
-        for name, each in counted.items()
+        for name, counting in counted.items()
     ]
     duck.keep("S_grown", f"SELECT * FROM {grown_by(1)}")
     again = partial(duck.ask, COUNT.replace(" JOIN S ", " JOIN S_grown "))
@@ -203,8 +203,10 @@ def updating(case: Triangle, counted: Mapping[str, Counted], duck: DuckDB, size:
 def refreshing(case: Triangle, counted: Mapping[str, Counted], size: int) -> Heat:
     """What is left to do once the count is known."""
     contestants = tuple(
-        Contestant(name, each.refresh, lambda wide: counts(count(wide)), each.back_and_update)
-        for name, each in counted.items()
+        Contestant(
+            name, counting.refresh, lambda wide: counts(count(wide)), counting.back_and_update
+        )
+        for name, counting in counted.items()
     )
     lines = tuple(
         Comparison(f"{case.name}: {size:,} rows of S, refresh after it, {name}", name)

@@ -39,7 +39,7 @@ from benchmarks.frame import (
 from benchmarks.opponents import DuckDB
 from benchmarks.questions import MEASURES, TOTAL, Question, star_graph, together
 from benchmarks.removals import (
-    FEW,
+    ROWS_A_REMOVAL,
     Removals,
     as_rows,
     by_condition,
@@ -94,15 +94,17 @@ def suppose(
 ) -> None:
     """All what-ifs, by what is removed and by what is asked."""
     pools = {
-        f"{FEW} items by keys": by_keys("items", tables["items"], rng),
-        f"{FEW} items as rows": as_rows("items", tables["items"], rng),
-        f"{FEW} items by a condition": by_condition(tables["items"], rng),
+        f"{ROWS_A_REMOVAL} items by keys": by_keys("items", tables["items"], rng),
+        f"{ROWS_A_REMOVAL} items as rows": as_rows("items", tables["items"], rng),
+        f"{ROWS_A_REMOVAL} items by a condition": by_condition(tables["items"], rng),
     }
-    transactions = f"{FEW} transactions by keys"
+    transactions = f"{ROWS_A_REMOVAL} transactions by keys"
     pools[transactions] = by_keys("transactions", tables["transactions"], rng)
     wide = graph.calibrate(MEASURES, progress=False)
-    pool = pools[f"{FEW} items by keys"]
-    race.run(removal(wide, duck, TOTAL, f"{FEW} items by keys, pivot not asked yet", pool, ()))
+    pool = pools[f"{ROWS_A_REMOVAL} items by keys"]
+    race.run(
+        removal(wide, duck, TOTAL, f"{ROWS_A_REMOVAL} items by keys, pivot not asked yet", pool, ())
+    )
     wide.query()
     for question in (TOTAL, BY_FAMILY, BY_CITY):
         for name, pool in pools.items():
@@ -110,7 +112,7 @@ def suppose(
             if question is not TOTAL:
                 bars = ()
             race.run(removal(wide, duck, question, f"{name}: {question.name}", pool, bars))
-    first, second = pools[f"{FEW} items by keys"], pools[transactions]
+    first, second = pools[f"{ROWS_A_REMOVAL} items by keys"], pools[transactions]
     nested = [a + b for a, b in zip(first, second, strict=True)]
     race.run(removal(wide, duck, TOTAL, "items, then transactions: total", nested, ()))
 
@@ -137,8 +139,8 @@ def removal(
     def theirs(turns: Iterator[Removals]) -> pa.Table:
         return duck.ask(sql_without(question, next(turns)))
 
-    def answer(found: tuple[Removals, Result | pa.Table]) -> Answers:
-        removals, result = found
+    def answer(answered: tuple[Removals, Result | pa.Table]) -> Answers:
+        removals, result = answered
         table = result if isinstance(result, pa.Table) else result.arrow()
         return {sql_without(question, removals): Answer(table, keys)}
 
@@ -175,8 +177,8 @@ def committing(wide: WideTable, duck: DuckDB, items: pa.Table, rng: np.random.Ge
         supposed.commit()
         return rows, going, TOTAL.ask(wide)
 
-    def answer(found: tuple[pa.Table, bool, Result]) -> Answers:
-        rows, going, result = found
+    def answer(answered: tuple[pa.Table, bool, Result]) -> Answers:
+        rows, going, result = answered
         where = rest_of("items", rows) if going else None
         return {replace(TOTAL, where=where).sql: Answer(result.arrow())}
 
@@ -187,7 +189,7 @@ def committing(wide: WideTable, duck: DuckDB, items: pa.Table, rng: np.random.Ge
         Contestant(OURS, commit, answer),
         Contestant(duck.name, again, lambda _: Asked(duck)),
     )
-    line = Comparison(f"{FEW} items: what_if, total, commit, total", OURS, duck.name)
+    line = Comparison(f"{ROWS_A_REMOVAL} items: what_if, total, commit, total", OURS, duck.name)
     return Heat(contestants, (line,))
 
 
@@ -237,7 +239,7 @@ def replace_one_row(race: Race, given: Namespace) -> None:
             Contestant(f"{name}, {rows:,} rows", partial(star.ask, question), no_answer)
             for rows, star in stars.items()
         )
-        lines = tuple(Comparison(each.name, each.name) for each in contestants)
+        lines = tuple(Comparison(contestant.name, contestant.name) for contestant in contestants)
         seconds = [result["seconds"] for result in race.run(Heat(contestants, lines))]
         race.record(
             f"{name}: {sizes[-1]:,} over {sizes[0]:,}",

@@ -62,15 +62,15 @@ def run(given: Namespace, race: Race) -> None:
         return duck.ask(EVERY_PAIR)
 
     began = time.perf_counter()
-    found = ours()
+    explanation = ours()
     cold = time.perf_counter() - began
     contestants = (
         Contestant("calitree local", ours, _best),
         Contestant(duck.name, theirs, _cause),
     )
     notes = {
-        "sentence": found.sentence,
-        "questions": found.questions,
+        "sentence": explanation.sentence,
+        "questions": explanation.questions,
         "attributes": len(ATTRIBUTES),
         "seconds_cold": cold,  # the columns of the sales are numbered when they are first grouped by
     }
@@ -80,20 +80,20 @@ def run(given: Namespace, race: Race) -> None:
     race.record(
         "the rank of the planted cause",
         (Bar("rank", at_most=1),),
-        rank=1 + next(i for i, row in enumerate(found) if row["explanation"] == CAUSE),
+        rank=1 + next(i for i, row in enumerate(explanation) if row["explanation"] == CAUSE),
     )
     race.record(
         "influences that are not those of the question asked again",
         (Bar("wrong", at_most=0),),
-        wrong=len(found.verify()),
-        of=len(found),
+        wrong=len(explanation.verify()),
+        of=len(explanation),
     )
 
 
 def planted(tables: Mapping[str, pa.Table], seed: int) -> dict[str, pa.Table]:
     """The star with more attributes, and a cause."""
-    made, rng = dict(tables), np.random.default_rng([seed, 2])
-    days = made["oil"].column("date")
+    planted, rng = dict(tables), np.random.default_rng([seed, 2])
+    days = planted["oil"].column("date")
     month = np.asarray(pc.add(pc.multiply(pc.subtract(pc.year(days), 2013), 12), pc.month(days)))
     for name, values in {
         "month": month,
@@ -101,14 +101,14 @@ def planted(tables: Mapping[str, pa.Table], seed: int) -> dict[str, pa.Table]:
         "quarter": pc.quarter(days),
         "weekday": pc.day_of_week(days),
     }.items():
-        made["oil"] = made["oil"].append_column(name, pa.array(values).cast(pa.int32()))
-    sales = made["sales"]
+        planted["oil"] = planted["oil"].append_column(name, pa.array(values).cast(pa.int32()))
+    sales = planted["sales"]
     channel = rng.integers(0, len(CHANNELS), len(sales)).astype(np.int32)
     there = pa.DictionaryArray.from_arrays(pa.array(channel), pa.array(CHANNELS))
     sales = sales.append_column("channel", there)
     for name, size in (("payment", 5), ("hour", 14)):
         sales = sales.append_column(name, pa.array(rng.integers(0, size, len(sales), np.int32)))
-    items, dates = made["items"], pa.array(days).filter(pa.array(month == MONTH))
+    items, dates = planted["items"], pa.array(days).filter(pa.array(month == MONTH))
     family = items.column("item").filter(pc.equal(items.column("family"), FAMILY))
     odd = pc.and_(
         pc.is_in(sales.column("item"), value_set=family.combine_chunks()),
@@ -120,23 +120,23 @@ def planted(tables: Mapping[str, pa.Table], seed: int) -> dict[str, pa.Table]:
     units = sales.column("unit_sales")
     units = pc.if_else(odd, pc.multiply(units, FACTOR), units)
     at = sales.column_names.index("unit_sales")
-    made["sales"] = sales.set_column(at, "unit_sales", units).combine_chunks()
-    return made
+    planted["sales"] = sales.set_column(at, "unit_sales", units).combine_chunks()
+    return planted
 
 
-SETS = [each for width in (1, 2) for each in combinations(ATTRIBUTES, width)]
+SETS = [columns for width in (1, 2) for columns in combinations(ATTRIBUTES, width)]
 EVERY_PAIR = f"""
 SELECT {", ".join(f'{name} AS "{name}"' for name in ATTRIBUTES)}, {WHERE} AS odd,
   grouping({", ".join(ATTRIBUTES)}) AS by, sum(unit_sales) AS units, count(*) AS n
 FROM sales JOIN oil USING (date) JOIN holiday USING (date) JOIN transactions USING (date, store)
   JOIN stores USING (store) JOIN items USING (item)
-GROUP BY GROUPING SETS ({", ".join(f"({', '.join(each)}, odd)" for each in SETS)})
+GROUP BY GROUPING SETS ({", ".join(f"({', '.join(columns)}, odd)" for columns in SETS)})
 """
 
 
-def _best(found: Explanation) -> Answers:
+def _best(explanation: Explanation) -> Answers:
     """What is left without the planted cause."""
-    row = next(row for row in found if row["explanation"] == CAUSE)
+    row = next(row for row in explanation if row["explanation"] == CAUSE)
     return {"without": Answer(pa.table({"without": [row["without"]], "n": [row["rows"]]}), 0)}
 
 

@@ -35,16 +35,16 @@ def main(engine: str = "local") -> tuple[Search, Search]:
         write_lake(Path(folder), shop.tables)
 
         started = time.perf_counter()
-        found = wide.search(folder, TARGET, FEATURES, select=0, progress=False)
+        search = wide.search(folder, TARGET, FEATURES, select=0, progress=False)
         seconds = time.perf_counter() - started
-        print(f"{len(found)} tables, each fitted and scored on 5 folds, in {seconds:.2f} s")
-        print(found.pandas()[SHOWN].round(4).to_string(index=False), end="\n\n")
-        for each in found.board:
-            for text in each.warnings:
-                print(f"{each.name}: {text}")
+        print(f"{len(search)} tables, each fitted and scored on 5 folds, in {seconds:.2f} s")
+        print(search.pandas()[SHOWN].round(4).to_string(index=False), end="\n\n")
+        for scored in search.board:
+            for text in scored.warnings:
+                print(f"{scored.name}: {text}")
 
         # What leaks is left out. Of the others, the best is taken until none adds a thousandth to R².
-        names = [each.name for each in found.board if not each.leaks]
+        names = [scored.name for scored in search.board if not scored.leaks]
         files = [file for file in sorted(Path(folder).iterdir()) if file.stem in names]
         chosen = wide.search(files, TARGET, FEATURES, select=len(files), progress=False)
         print(f"\n{chosen}", end="\n\n")
@@ -56,7 +56,7 @@ def main(engine: str = "local") -> tuple[Search, Search]:
 
         print("\nThe wide table has them now:")
         print(chosen.wide.query(["calendar.weekend"], "celsius > 15", {"units": "avg(units)"}))
-    return found, chosen
+    return search, chosen
 
 
 def write_lake(folder: Path, tables: dict[str, pa.Table]) -> None:

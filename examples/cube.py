@@ -48,7 +48,7 @@ def main() -> None:
     print(f"{result}\n")
 
     # All cuboids of up to two dimensions.
-    groups = {columns: len(each) for columns, each in cube.cuboids()}
+    groups = {columns: len(cuboid) for columns, cuboid in cube.cuboids()}
     largest = max(groups, key=lambda columns: groups[columns])
     print(
         f"{len(groups)} cuboids, the largest by {' and '.join(largest)}: {groups[largest]:,} groups"

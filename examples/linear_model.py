@@ -42,7 +42,7 @@ def main(engine: str = "local") -> None:
 
     # The same columns again: their messages are there, and only the target differs.
     started = time.perf_counter()
-    features = [TARGET if each == "flights.distance" else each for each in FEATURES]
+    features = [TARGET if name == "flights.distance" else name for name in FEATURES]
     other = Ridge(1.0, standardise=True).fit(wide, target="flights.distance", features=features)
     passed = sum(len(plan.computed) for plan in other.gram_.plans)
     seconds = time.perf_counter() - started
@@ -50,7 +50,7 @@ def main(engine: str = "local") -> None:
 
     # What would the model be without the days when it snowed or rained?
     dry = wide.what_if(delete={"weather": "precip > 0"})
-    model.fit(dry, target=TARGET, features=[each for each in FEATURES if "precip" not in each])
+    model.fit(dry, target=TARGET, features=[name for name in FEATURES if "precip" not in name])
     print(f"\nOn dry hours: R² {model.r2_:.4f} over {model.rows_:,} rows")
 
 

@@ -93,24 +93,24 @@ def retail(
     channel[rng.random(rows) < 0.01] = None
     tables = {"sales": pa.table({**keys, "channel": pa.array(channel, pa.string())}), **tables}
 
-    def told(column: str) -> Array:
+    def of_sale(column: str) -> Array:
         """A column of any table, for each sale."""
         name, _, field = column.partition(".")
         if name == "sales":
             return np.asarray(tables[name][field].to_pylist(), dtype=object)
         values = np.asarray(tables[name][field].to_pylist(), dtype=object)
-        found: Array = values[keys["day" if name == "weather" else JOINS[name]]]
-        return found
+        of_rows: Array = values[keys["day" if name == "weather" else JOINS[name]]]
+        return of_rows
 
-    usual = 3.0 + 1.5 * (told("dates.weekday") >= 6) + 0.05 * told("weather.temperature")
+    usual = 3.0 + 1.5 * (of_sale("dates.weekday") >= 6) + 0.05 * of_sale("weather.temperature")
     units = rng.poisson(usual.astype(float)) + 1
-    planted = told("dates.month") == month
+    planted = of_sale("dates.month") == month
     for column, value in (cause or {}).items():
-        planted &= told(column) == value
+        planted &= of_sale(column) == value
     if cause:
         units = np.where(planted, np.rint(units * factor).astype(units.dtype), units)
-    listed = told("items.list_price").astype(float) * (
-        1 - told("promotions.discount").astype(float)
+    listed = of_sale("items.list_price").astype(float) * (
+        1 - of_sale("promotions.discount").astype(float)
     )
     price = np.round(listed * rng.normal(1.0, 0.05, rows).clip(0.8, 1.2), 2)
     sales = tables["sales"].append_column("units", pa.array(units))
@@ -157,9 +157,9 @@ def _dates() -> pa.Table:
         {
             "day": np.arange(DAYS),
             "date": days,
-            "month": [each.month for each in days],
-            "weekday": [each.isoweekday() for each in days],
-            "holiday": [each.day in (1, 24) for each in days],
+            "month": [day.month for day in days],
+            "weekday": [day.isoweekday() for day in days],
+            "holiday": [day.day in (1, 24) for day in days],
         }
     )
 

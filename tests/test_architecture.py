@@ -1,4 +1,4 @@
-"""The house as `docs/architecture.md` shows it: who imports whom, and the walks through it.
+"""The house as `docs/architecture.md` shows it: who imports whom, and the traces through it.
 
 The directions themselves are contracts of import-linter, in `pyproject.toml`; `make lint` checks them.
 """
@@ -16,7 +16,7 @@ import grimp
 import networkx
 import pytest
 
-from tools.walks import WALKS, Call
+from tools.walks import TRACES, Call
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "calitree"
@@ -109,7 +109,7 @@ def test_no_room_is_too_full() -> None:
     assert {str(folder) for folder in folders if folders.count(folder) > IN_A_FOLDER} == set()
 
 
-# -- the walks ------------------------------------------------------------------------------------
+# -- the traces -----------------------------------------------------------------------------------
 
 STATION = re.compile(r"^\d+\. `([\w/]+\.py)` `([\w.]+)`", re.M)
 
@@ -132,13 +132,13 @@ TITLES = {
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=pytest.mark.spark if name == "spark" else ()) for name in WALKS],
+    [pytest.param(name, marks=pytest.mark.spark if name == "spark" else ()) for name in TRACES],
 )
-def test_walks(name: str, request: pytest.FixtureRequest) -> None:
+def test_traces(name: str, request: pytest.FixtureRequest) -> None:
     """Every station is called, and in this order."""
     if name == "spark":
         request.getfixturevalue("spark")
-    calls = list(WALKS[name]().calls)
+    calls = list(TRACES[name]().calls)
     stations = stations_of(TITLES[name])
     assert len(stations) >= 5
     missing = [station for station in stations if station not in calls]

@@ -24,7 +24,7 @@ from calitree import (
     TreeError,
     WideTable,
 )
-from calitree.engines.registry import NAMES
+from calitree.engines.registry import CLASSES
 from calitree.storage.frames import ACCEPTED
 
 AGGREGATES = (
@@ -121,8 +121,8 @@ ENGINES = [
         "engine of a wrong type",
         lambda: ct.JoinGraph(engine=3),
         EngineError,
-        f"An engine is one of {', '.join(NAMES)}, a SparkSession or an object with load, "
-        "contract, how and arrow; got int.",
+        f"An engine is one of {', '.join(CLASSES)}, a SparkSession or an object with a name, load, "
+        "contract, how and arrow; got int, which lacks name, load, contract, how, arrow.",
     ),
 ]
 

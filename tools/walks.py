@@ -1,13 +1,14 @@
-"""How far a reader walks: the functions that a query, an update, saving, opening and a calibration on Spark
-call, in the order of their first call.
+"""The functions that a query, an update, saving, opening and a calibration on Spark call.
 
-    python tools/walks.py            files, jumps and returns of each walk
+They are in the order of their first call.
+
+    python tools/walks.py            files, jumps and returns of each trace
     python tools/walks.py query      its functions too
 
 A *jump* is a step to another file, a *return* a jump to a file seen before. Only functions of calitree in
 this process count; of engines only Spark's do, and only where Spark calibrates. In brackets are the counts
 without properties and special methods, which read as attributes and operators, so that nobody needs to
-look them up. `docs/architecture.md` leads along the same walks, and a test compares the two.
+look them up. `docs/architecture.md` lists stations of the same traces, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -48,15 +49,15 @@ class Call(NamedTuple):
         return not callable(vars(here).get(name, callable)) if isinstance(here, type) else False
 
 
-class Walk(NamedTuple):
+class Trace(NamedTuple):
     """The functions in the order of their first call."""
 
     calls: tuple[Call, ...]
 
     @property
-    def steps(self) -> Walk:
+    def steps(self) -> Trace:
         """Without what reads as an attribute or an operator."""
-        return Walk(tuple(call for call in self.calls if not call.is_attribute))
+        return Trace(tuple(call for call in self.calls if not call.is_attribute))
 
     @property
     def runs(self) -> Iterator[tuple[str, list[str]]]:
@@ -96,8 +97,8 @@ class Tracer:
         self._inside = 0
 
     @property
-    def walk(self) -> Walk:
-        return Walk(tuple(self._calls))
+    def trace(self) -> Trace:
+        return Trace(tuple(self._calls))
 
     def __enter__(self) -> Tracer:
         sys.setprofile(self._note)
@@ -119,47 +120,47 @@ class Tracer:
 
 def graph(engine: Any, sales: Any = None) -> ct.JoinGraph:
     """Sales in stores, of items."""
-    made = ct.JoinGraph(engine)
+    joined = ct.JoinGraph(engine)
     here = {"store": [1, 1, 2], "item": [1, 2, 2], "price": [10, 20, 5]}
-    made.add_relation("sales", here if sales is None else sales)
-    made.add_relation("stores", {"id": [1, 2], "city": ["Quito", "Cuenca"]})
-    made.add_relation("items", {"item": [1, 2], "family": ["DAIRY", "BREAD"]})
-    made.add_join("sales", "stores", on={"store": "id"})
-    made.add_join("sales", "items", on="item")
-    return made
+    joined.add_relation("sales", here if sales is None else sales)
+    joined.add_relation("stores", {"id": [1, 2], "city": ["Quito", "Cuenca"]})
+    joined.add_relation("items", {"item": [1, 2], "family": ["DAIRY", "BREAD"]})
+    joined.add_join("sales", "stores", on={"store": "id"})
+    joined.add_join("sales", "items", on="item")
+    return joined
 
 
 MEASURES: dict[str, Any] = {"revenue": "sum(price)", "n": "count(*)"}
 
 
-def query() -> Walk:
+def query() -> Trace:
     """A question with a filter and a group-by that was not asked before, and its rows."""
     wide = graph("local").calibrate(MEASURES)
     wide.query()
     with Tracer() as tracer:
         wide.query(group_by=["city"], where="family = 'DAIRY'").rows()
-    return tracer.walk
+    return tracer.trace
 
 
-def update() -> Walk:
+def update() -> Trace:
     """Rows that come and rows that go by a condition."""
     wide = graph("local").calibrate(MEASURES)
     rows = [{"store": 2, "item": 1, "price": 7}]
     with Tracer() as tracer:
         wide.update("sales", insert=rows, delete="price > 15")
-    return tracer.walk
+    return tracer.trace
 
 
-def save() -> Walk:
+def save() -> Trace:
     """A tree that was updated, to a new directory."""
     wide = graph("local").calibrate(MEASURES)
     wide.update("sales", insert=[{"store": 2, "item": 1, "price": 7}])
     with TemporaryDirectory() as directory, Tracer() as tracer:
         wide.save(f"{directory}/tree")
-    return tracer.walk
+    return tracer.trace
 
 
-def opening() -> Walk:
+def opening() -> Trace:
     """That tree again."""
     wide = graph("local").calibrate(MEASURES)
     with TemporaryDirectory() as directory:
@@ -167,10 +168,10 @@ def opening() -> Walk:
         engine = ct.JoinGraph("local").engine
         with Tracer() as tracer:
             ct.open(f"{directory}/tree", engine=engine)
-    return tracer.walk
+    return tracer.trace
 
 
-def spark() -> Walk:
+def spark() -> Trace:
     """Sales in a file that Spark's tasks read, and the rest in this process."""
     import pyarrow as pa
     from pyarrow import parquet
@@ -181,14 +182,14 @@ def spark() -> Walk:
         path = f"{directory}/sales.parquet"
         parquet.write_table(pa.table({"store": [1, 2], "item": [1, 2], "price": [10, 5]}), path)
         engine = HybridEngine(ct.spark_session(), in_process=0)
-        made = graph(engine, path)
-        wide = ct.WideTable(Branch.new(made.schema, engine, made.hypertree(), MEASURES))
+        given = graph(engine, path)
+        wide = ct.WideTable(Branch.new(given.schema, engine, given.hypertree(), MEASURES))
         with Tracer(SPARK) as tracer:
             wide.refresh(progress=False)
-    return tracer.walk
+    return tracer.trace
 
 
-WALKS: dict[str, Callable[[], Walk]] = {
+TRACES: dict[str, Callable[[], Trace]] = {
     "query": query,
     "update": update,
     "save": save,
@@ -199,14 +200,16 @@ WALKS: dict[str, Callable[[], Walk]] = {
 
 def main() -> None:
     parser = ArgumentParser(description=__doc__.split("\n\n")[0] if __doc__ else None)
-    parser.add_argument("walk", nargs="*", choices=[[], *WALKS], help="show its functions")
-    shown = parser.parse_args().walk
-    print("walk    files    jumps    returns")
-    for name in shown or WALKS:
-        walk = WALKS[name]()
-        counts = [(getattr(walk, n), getattr(walk.steps, n)) for n in ("files", "jumps", "returns")]
+    parser.add_argument("trace", nargs="*", choices=[[], *TRACES], help="show its functions")
+    shown = parser.parse_args().trace
+    print("trace   files    jumps    returns")
+    for name in shown or TRACES:
+        trace = TRACES[name]()
+        counts = [
+            (getattr(trace, n), getattr(trace.steps, n)) for n in ("files", "jumps", "returns")
+        ]
         print(f"{name:<6}", *(f"{whole:>4} ({steps})".ljust(9) for whole, steps in counts))
-        for file, functions in walk.runs if shown else ():
+        for file, functions in trace.runs if shown else ():
             print(f"    {file}: {', '.join(functions)}")
 
 

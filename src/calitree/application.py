@@ -1,4 +1,4 @@
-"""Applications as methods of a wide table, which knows none of them."""
+"""Applications as methods of a wide table, which imports none of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ Application = TypeVar("Application", bound=Callable[..., Any])
 
 
 class Deferred:
-    """Stands for applications of a package until one of them is wanted, and the package imported."""
+    """A method of wide tables that imports its package when it is first looked up.
+
+    The package replaces it by the application of this name. Two threads may both import: Python imports
+    a package once, and lets the second wait.
+    """
 
     def __init__(self, package: str, name: str) -> None:
         self.package, self.name = package, name
@@ -25,32 +29,38 @@ class Deferred:
 
 
 def defer(package: str, names: Iterable[str]) -> None:
-    """Let a package be imported when one of its applications is first wanted."""
+    """Import a package only when one of its applications is first looked up."""
     for name in names:
         setattr(WideTable, name, Deferred(package, name))
 
 
 def application(function: Application) -> Application:
-    """Make a function of a wide table a method of all of them: so applications are reached, those of
-    `calitree.apps` as well as your own.
+    """Make a function of a wide table a method of all wide tables, as those of `calitree.apps` are.
 
-    >>> from calitree import JoinGraph, application
+    Args:
+        function: Its first argument is the wide table; its name is that of the method.
+
+    Returns:
+        The function itself, so that it can be used as a decorator.
+
+    Raises:
+        CalitreeError: A wide table has a method of this name that was defined elsewhere.
+
+    >>> from calitree import application
     >>> @application
     ... def total(wide):
     ...     return wide.query().rows()[0]
-    >>> g = JoinGraph(engine="reference")
-    >>> g.add_relation("sales", {"store": [1, 1, 2], "price": [10, 20, 5]})
-    >>> g.calibrate({"revenue": "sum(price)"}).total()
+    >>> wide.total()
     {'revenue': 35}
     """
     name = function.__name__
-    known = getattr_static(WideTable, name, Deferred)
-    again = _place(known) == _place(function)  # a cell of a notebook that is run once more, say
-    if not (again or known is Deferred or isinstance(known, Deferred)):
+    known = getattr_static(WideTable, name, None)
+    # The same definition may come again, such as that of a notebook's cell.
+    if not (known is None or isinstance(known, Deferred) or _origin(known) == _origin(function)):
         raise CalitreeError(f"A wide table has {name} already; call the application otherwise.")
     setattr(WideTable, name, function)
     return function
 
 
-def _place(function: object) -> tuple[object, object]:
+def _origin(function: object) -> tuple[object, object]:
     return getattr(function, "__module__", None), getattr(function, "__qualname__", None)

@@ -65,8 +65,8 @@ class QueryError(CalitreeError):
 class ModelError(CalitreeError):
     """A model file of the command line that cannot be read, or an entry of it that means nothing.
 
-    >>> from calitree.cli.model import Model
-    >>> Model.read("absent.toml")
+    >>> from calitree.cli.model import ModelFile
+    >>> ModelFile.read("absent.toml")
     Traceback (most recent call last):
         ...
     calitree.errors.ModelError: Cannot read absent.toml: No such file or directory.

@@ -1,4 +1,4 @@
-"""Models over the join, which is never built, in the manner of scikit-learn.
+"""Models over the join, which is never built, with the interface of scikit-learn.
 
     from calitree.ml import Ridge
 

@@ -62,10 +62,10 @@ def chain(length: int, domain: int = 4, engine: Any = "local") -> ct.JoinGraph:
 def dimensions(draw: Any, wide: WideTable, database: Database) -> list[str]:
     """Columns of different attributes, join keys among them."""
     columns = draw(st.permutations(database.columns()))[: draw(st.integers(1, 5))]
-    found: dict[str, str] = {}
+    by_attribute: dict[str, str] = {}
     for column in columns:
-        found.setdefault(wide.schema.column(column).attribute, column)
-    return list(found.values())
+        by_attribute.setdefault(wide.schema.column(column).attribute, column)
+    return list(by_attribute.values())
 
 
 def check_random(engine: Any, data: st.DataObject, cuboids: int = 3) -> None:
@@ -136,7 +136,9 @@ def test_the_chain_of_the_paper() -> None:
     computed = []
     for k in (0, 1, 2):
         cube = chain(8, engine="reference").calibrate(memory_limit=0).cube(dims, k)
-        computed.append([len(cube.wide.plan(each).computed) for each in combinations(dims, 4)])
+        computed.append(
+            [len(cube.wide.plan(columns).computed) for columns in combinations(dims, 4)]
+        )
     none, one, two = computed
     assert all(a >= b for a, b in zip(none, one, strict=True))
     assert sum(one) < sum(none) / 4 and sum(two) == 0
@@ -147,16 +149,16 @@ def test_each_message_is_passed_once() -> None:
     wide = chain(5).calibrate()
     own = len(wide.state.store)
     dims = [f"a{i}" for i in range(6)]
-    told: list[int] = []
-    cube = wide.cube(dims, 2, progress=lambda done, total, what: told.append(total))
-    behind = [
+    totals: list[int] = []
+    cube = wide.cube(dims, 2, progress=lambda done, total, what: totals.append(total))
+    sizes = [
         i + 1 for i in range(4)
     ] * 2  # dimensions behind each edge, to the right and to the left
-    expected = sum(n + n * (n - 1) // 2 for n in behind)
+    expected = sum(n + n * (n - 1) // 2 for n in sizes)
     assert cube.messages == cube.estimated.messages == expected
     assert len(wide.state.store) == own + expected
     assert len(cube.pivots) == cube.estimated.pivots == 1 + 6 + 15
-    assert told[-1] == expected
+    assert totals[-1] == expected
     assert wide.calibration is not None and len(wide.calibration.computed) == expected
 
 
@@ -263,7 +265,7 @@ def test_a_cube_where_a_condition_holds() -> None:
 # -- the smallest Steiner tree ---------------------------------------------------------------------
 
 
-class Told(Cost):
+class KnownCost(Cost):
     """A cost that knows how many rows each message really has."""
 
     def __init__(self, wide: WideTable, asked: Question, stored: dict[Any, Message]) -> None:
@@ -318,13 +320,13 @@ def test_no_single_pivot_and_root_do_better(seed: int) -> None:
         asked = Question(tuple(rng.sample(dims, min(len(dims), 4))))
         placement = wide.snapshot.cube_pivot(asked)
         every = stored_edges(placement, wide.state.store)
-        ours = Told(wide, asked, every)
+        ours = KnownCost(wide, asked, every)
         root = cheapest_root(ours)
         best = min(
-            Told(wide, asked, {e: m for e, m in every.items() if m.key == pivot.keys[e]}).answer(
-                bag.name
-            )
-            for pivot in (wide.snapshot.cube_pivot(Question(each)) for each in cube.pivots)
+            KnownCost(
+                wide, asked, {e: m for e, m in every.items() if m.key == pivot.keys[e]}
+            ).answer(bag.name)
+            for pivot in (wide.snapshot.cube_pivot(Question(columns)) for columns in cube.pivots)
             for bag in wide.tree.bags
         )
         assert ours.answer(root) <= best * (1 + 1e-9)
@@ -361,8 +363,10 @@ def test_equal_bags_make_the_least_messages(seed: int) -> None:
 
 def _with(graph: ct.JoinGraph, name: str, rows: Any) -> ct.JoinGraph:
     other = ct.JoinGraph(engine="local")
-    for each, relation in graph.schema.relations.items():
-        other.add_relation(each, rows if each == name else graph.engine.arrow(relation.table))
+    for other_name, relation in graph.schema.relations.items():
+        other.add_relation(
+            other_name, rows if other_name == name else graph.engine.arrow(relation.table)
+        )
     for join in graph.schema.joins:
         other.add_join(join.left, join.right, on=dict(join.pairs))
     return other
@@ -375,11 +379,11 @@ def _with(graph: ct.JoinGraph, name: str, rows: Any) -> ct.JoinGraph:
 def test_the_estimate_is_no_less_than_what_it_takes(k: int) -> None:
     wide = chain(6).calibrate(MEASURES | {"revenue": "sum(r2.a2 * r5.a6)"})
     dims = [f"a{i}" for i in range(7)]
-    told = Cube.estimate(wide, dims, k)
+    estimate = Cube.estimate(wide, dims, k)
     messages = len(wide.state.store)
     cube = wide.cube(dims, k)
-    assert told == cube.estimated and messages == len(wide.state.store) - cube.messages
-    assert cube.bytes <= told.bytes <= 8 * cube.bytes
+    assert estimate == cube.estimated and messages == len(wide.state.store) - cube.messages
+    assert cube.bytes <= estimate.bytes <= 8 * cube.bytes
 
 
 def test_values_are_counted_not_guessed() -> None:
@@ -467,14 +471,18 @@ def check_icebergs(engine: Any) -> None:
         "not (day > date '2020-01-01')",
         "case when n > 1 then city else 'Cuenca' end = 'Cuenca'",
     ):
-        found = cube.cuboid(["city", "sales.day"], having=condition)
+        selected = cube.cuboid(["city", "sales.day"], having=condition)
         with duckdb.connect() as connection:
             connection.register("t", whole.rename_columns(["city", "day", "n", "revenue"]))
             expected = connection.sql(sql.format(condition)).fetchall()
-        assert sorted((row["city"], row["n"]) for row in found) == sorted(expected), condition
-        assert len(found) == len(expected)
-        assert found.columns == ["city", "sales.day", "n", "revenue"] == found.arrow().column_names
-        assert found.exact and not found.plan.computed
+        assert sorted((row["city"], row["n"]) for row in selected) == sorted(expected), condition
+        assert len(selected) == len(expected)
+        assert (
+            selected.columns
+            == ["city", "sales.day", "n", "revenue"]
+            == selected.arrow().column_names
+        )
+        assert selected.exact and not selected.plan.computed
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -489,12 +497,12 @@ def test_having_on_spark(spark: Any, tmp_path: Path, engine: str) -> None:
 
 
 def test_a_selection_has_all_forms() -> None:
-    found = cubed("reference").cuboid(["city"], having="n > 1")
-    assert found.rows() == [{"city": "Quito", "n": 3, "revenue": 70}]
-    assert found.pandas()["n"].tolist() == found.polars()["n"].to_list() == [3]
-    assert repr(found).splitlines()[-1].split() == ["Quito", "3", "70"]
-    assert "<td>Quito</td>" in found._repr_html_()
-    assert [row["n"] for row in found] == [3]
+    selected = cubed("reference").cuboid(["city"], having="n > 1")
+    assert selected.rows() == [{"city": "Quito", "n": 3, "revenue": 70}]
+    assert selected.pandas()["n"].tolist() == selected.polars()["n"].to_list() == [3]
+    assert repr(selected).splitlines()[-1].split() == ["Quito", "3", "70"]
+    assert "<td>Quito</td>" in selected._repr_html_()
+    assert [row["n"] for row in selected] == [3]
     total = cubed("reference").cuboid([], having="n > 100")
     assert len(total) == 0 and total.rows() == []
     assert len(cubed("reference").cuboid(["city"], having="null").rows()) == 0
@@ -601,8 +609,8 @@ def test_no_dimensions_and_no_rows() -> None:
 
 def test_the_example(capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(EXAMPLES / "cube.py"), run_name="__main__")
-    told = capsys.readouterr().out
-    assert "0 messages computed" in told and "29 cuboids" in told and "left out" in told
+    output = capsys.readouterr().out
+    assert "0 messages computed" in output and "29 cuboids" in output and "left out" in output
 
 
 def test_the_benchmark(tmp_path: Path) -> None:
@@ -611,7 +619,7 @@ def test_the_benchmark(tmp_path: Path) -> None:
     assert main(["cube", *small, "--data", str(tmp_path), "--json", str(path)]) == 0
     written = json.loads(path.read_text())
     assert written["complete"] and not written["disagreements"]
-    builds = [each for each in written["results"] if each["name"].startswith("build")]
-    assert [each["messages"] for each in builds] == [0, 12, 20]
-    compared = [each for each in written["results"] if each["against"]]
-    assert len(compared) == 2 * 3 * 2 + 1 and all(each["agree"] for each in compared)
+    builds = [result for result in written["results"] if result["name"].startswith("build")]
+    assert [result["messages"] for result in builds] == [0, 12, 20]
+    compared = [result for result in written["results"] if result["against"]]
+    assert len(compared) == 2 * 3 * 2 + 1 and all(result["agree"] for result in compared)

@@ -21,11 +21,11 @@ from hypothesis import strategies as st
 import calitree as ct
 from calitree import QueryError, WideTable
 from calitree.apps.explain.explanation import Explanation
-from calitree.apps.explain.removals import places
 from calitree.apps.verify.check import same
 from calitree.apps.verify.plain import query_sql, wide_sql
 from calitree.query.binder import Query, Question
-from examples import explanation
+from calitree.results.rollup import matching_rows
+from examples import explanation as example
 from examples.retail import BRANDS, CHANNELS, CITIES, FAMILIES, FORMATS, KINDS, retail
 from tests.support.databases import Database, databases, join_size, predicates
 from tests.support.engines import LOCAL, engine_named, spark_engine_named
@@ -64,23 +64,23 @@ def test_a_planted_cause_is_first(seed: int, columns: int) -> None:
         changed = wide.explain_change(
             measure, a=f"dates.month = {month % 12 + 1}", b=f"dates.month = {month}"
         )
-        for found in (odd, changed):
-            assert set(found.best["explanation"].split(" AND ")) == cause, str(found)
+        for explanation in (odd, changed):
+            assert set(explanation.best["explanation"].split(" AND ")) == cause, str(explanation)
 
 
 def test_a_planted_cause_of_three_columns() -> None:
     cause = {"items.family": "MEATS", "stores.format": "hyper", "sales.channel": "shop"}
     shop = retail(40_000, 3, cause=cause, month=6, factor=10.0)
     wide = shop.graph("local").calibrate(RETAIL, progress=False)
-    found = wide.why("basket", where="dates.month = 6", depth=3)
-    assert set(found.best["attributes"]) == cause.keys()
-    assert not found.verify()
+    explanation = wide.why("basket", where="dates.month = 6", depth=3)
+    assert set(explanation.best["attributes"]) == cause.keys()
+    assert not explanation.verify()
 
 
 def test_the_example() -> None:
-    baskets, revenue = explanation.main()
-    for found in (baskets, revenue):
-        assert set(found.best["attributes"]) == {"items.family", "sales.channel"}
+    baskets, revenue = example.main()
+    for explanation in (baskets, revenue):
+        assert set(explanation.best["attributes"]) == {"items.family", "sales.channel"}
 
 
 # -- by intervention: against the join really built ------------------------------------------------
@@ -122,7 +122,7 @@ class Rebuilt:
         try:
             if without is not None:
                 gone = self.bound(without, "count(*)").where
-                text = " AND ".join(f"({each.node.sql('duckdb')})" for each in gone)
+                text = " AND ".join(f"({predicate.node.sql('duckdb')})" for predicate in gone)
                 self.connection.execute(f"DELETE FROM wide WHERE {text}")
             query = self.bound(where, measure)
             return self.connection.sql(query_sql(query, "duckdb")).fetchall()[0][0]
@@ -153,9 +153,9 @@ def check(engine: Any, data: st.DataObject) -> None:
     built = Rebuilt(wide, database)
 
     def value(condition: str, without: str | None = None) -> Any:
-        found = built.ask(measure, condition, without)
+        value_without = built.ask(measure, condition, without)
         additive = text.startswith(("sum({n})", "sum({n} *", "count")) and "/" not in text
-        return 0 if found is None and additive else found
+        return 0 if value_without is None and additive else value_without
 
     try:
         odd = wide.why(measure, where, **options)
@@ -173,7 +173,7 @@ def check(engine: Any, data: st.DataObject) -> None:
         assert any(w in str(error) for w in ("no row", "NULL", "same as")), error
     else:
         for row in changed.rows():
-            before, after = (value(each, row["explanation"]) for each in (other, where))
+            before, after = (value(side, row["explanation"]) for side in (other, where))
             change = value(where) - value(other)
             assert close(row["influence"], change - (after - before)), row
 
@@ -213,17 +213,17 @@ def shop(engine: Any = "local", measures: Any = None, **more: Any) -> WideTable:
 def test_spark_tells_the_same(spark: Any, tmp_path: Path, engine: str) -> None:
     wide, local = shop(spark_engine_named(engine, spark, tmp_path)), shop()
     options: dict[str, Any] = {"depth": 1}
-    found = wide.why("mean", "city = 'Quito'", **options)
-    assert told(found) == told(local.why("mean", "city = 'Quito'", **options))
-    assert not found.verify()
+    explanation = wide.why("mean", "city = 'Quito'", **options)
+    assert scores(explanation) == scores(local.why("mean", "city = 'Quito'", **options))
+    assert not explanation.verify()
     wide.update("sales", delete="price = 90")
     changed = wide.explain_change("revenue", a=0, b=1, **options)
     assert changed.best["influence"] == -90
     assert not changed.verify()
 
 
-def told(found: Explanation) -> list[tuple[str, float]]:
-    return sorted((row["explanation"], round(row["score"], 9)) for row in found)
+def scores(explanation: Explanation) -> list[tuple[str, float]]:
+    return sorted((row["explanation"], round(row["score"], 9)) for row in explanation)
 
 
 # -- what it says ----------------------------------------------------------------------------------
@@ -235,46 +235,50 @@ def wide(request: pytest.FixtureRequest) -> Iterator[WideTable]:
 
 
 def test_the_first_row_is_a_sentence(wide: WideTable) -> None:
-    found = wide.why("mean", where="city = 'Quito'")
-    assert found.best["explanation"] == "sales.channel = 'web'"
-    assert found.best["influence"] == 48 - 11
-    assert found.best["without"] == 11
-    assert found.best["reference"] == pytest.approx(32 / 3)
-    assert (found.best["rows"], found.best["support"]) == (2, 0.5)
-    assert found.best["risk_ratio"] == pytest.approx((2 / 3) / (2 / 5))
+    explanation = wide.why("mean", where="city = 'Quito'")
+    assert explanation.best["explanation"] == "sales.channel = 'web'"
+    assert explanation.best["influence"] == 48 - 11
+    assert explanation.best["without"] == 11
+    assert explanation.best["reference"] == pytest.approx(32 / 3)
+    assert (explanation.best["rows"], explanation.best["support"]) == (2, 0.5)
+    assert explanation.best["risk_ratio"] == pytest.approx((2 / 3) / (2 / 5))
     gap, left = 48 - 43 / 4, 11 - 32 / 3
-    assert found.best["closed"] == pytest.approx((gap - left) / gap)
-    assert found.best["score"] == pytest.approx((gap - left) / gap / math.sqrt(0.5))
-    assert found.sentence == (
+    assert explanation.best["closed"] == pytest.approx((gap - left) / gap)
+    assert explanation.best["score"] == pytest.approx((gap - left) / gap / math.sqrt(0.5))
+    assert explanation.sentence == (
         "Without sales.channel = 'web' (50 % of the rows), mean where city = 'Quito' would be 11 "
         "instead of 48: 99 % of the gap to the other rows (10.75)."
     )
-    assert str(found).startswith(found.sentence)
-    assert found.sentence.replace("'", "&#x27;") in found._repr_html_()
-    assert found.pandas().shape == (len(found), len(found.columns))
-    assert found.arrow().column_names == found.columns
+    assert str(explanation).startswith(explanation.sentence)
+    assert explanation.sentence.replace("'", "&#x27;") in explanation._repr_html_()
+    assert explanation.pandas().shape == (len(explanation), len(explanation.columns))
+    assert explanation.arrow().column_names == explanation.columns
 
 
 def test_the_explanation_is_a_condition(wide: WideTable) -> None:
-    found = wide.why("mean", where="city = 'Quito'", attributes=wide_columns(wide), depth=3)
-    assert len(found) > 3
-    assert {"sales.day = '2024-05-01'"} <= {row["explanation"] for row in found}
-    for row in found:
+    explanation = wide.why("mean", where="city = 'Quito'", attributes=wide_columns(wide), depth=3)
+    assert len(explanation) > 3
+    assert {"sales.day = '2024-05-01'"} <= {row["explanation"] for row in explanation}
+    for row in explanation:
         where = f"city = 'Quito' and {row['explanation']}"
         assert wide.query([], where, {"n": "count(*)"}).rows() == [{"n": row["rows"]}]
-    assert not found.verify()
+    assert not explanation.verify()
 
 
 def wide_columns(wide: WideTable) -> list[str]:
-    return [f"{r}.{c}" for r, each in wide.schema.relations.items() for c in each.columns]
+    return [f"{r}.{c}" for r, relation in wide.schema.relations.items() for c in relation.columns]
 
 
 def test_null_is_a_value(wide: WideTable) -> None:
-    found = wide.why("avg(paid)", where="channel is null", attributes=["stores.open", "channel"])
-    assert not found.verify()
-    found = wide.explain_change("revenue", a="city = 'Quito'", b="city = 'Loja'", depth=1)
-    assert {"sales.channel IS NULL", "stores.open IS NULL"} & {r["explanation"] for r in found}
-    assert not found.verify()
+    explanation = wide.why(
+        "avg(paid)", where="channel is null", attributes=["stores.open", "channel"]
+    )
+    assert not explanation.verify()
+    explanation = wide.explain_change("revenue", a="city = 'Quito'", b="city = 'Loja'", depth=1)
+    assert {"sales.channel IS NULL", "stores.open IS NULL"} & {
+        r["explanation"] for r in explanation
+    }
+    assert not explanation.verify()
     low = wide.why("avg(price)", "city = 'Loja'", attributes=["open", "channel"], depth=1)
     assert "stores.open IS NULL" not in {row["explanation"] for row in low}
     high = wide.why("max(price)", "city = 'Loja'", attributes=["open"], expected=11)
@@ -283,31 +287,31 @@ def test_null_is_a_value(wide: WideTable) -> None:
 
 
 def test_exact_numbers_stay_exact(wide: WideTable) -> None:
-    found = wide.why("sum(paid)", where="city = 'Loja'", attributes=["open"])
-    influence = {row["explanation"]: row["influence"] for row in found}
+    explanation = wide.why("sum(paid)", where="city = 'Loja'", attributes=["open"])
+    influence = {row["explanation"]: row["influence"] for row in explanation}
     assert influence["stores.open IS NULL"] == Decimal("7.10")
-    assert pa.types.is_decimal(found.arrow().schema.field("influence").type)
-    found = wide.explain_change("revenue", a="city = 'Loja'", b="city = 'Quito'")
-    assert found.best["influence"] == 170 - 11
-    assert pa.types.is_int64(found.arrow().schema.field("influence").type)
+    assert pa.types.is_decimal(explanation.arrow().schema.field("influence").type)
+    explanation = wide.explain_change("revenue", a="city = 'Loja'", b="city = 'Quito'")
+    assert explanation.best["influence"] == 170 - 11
+    assert pa.types.is_int64(explanation.arrow().schema.field("influence").type)
 
 
 def test_a_sum_is_compared_with_the_mean_of_the_other_groups(wide: WideTable) -> None:
-    found = wide.why("revenue", where="sales.store = 1")
-    assert "to the mean of the 2 others (21.5)" in found.sentence
-    assert found.best["explanation"] == "sales.channel = 'web'"
-    assert (found.best["without"], found.best["reference"]) == (22, (43 - 11) / 2)
-    found = wide.why("revenue", where="sales.store < 2")
-    assert "to as many of the other rows (43)" in found.sentence
-    found = wide.why("revenue", where="sales.store = 1", attributes=["channel"], expected=86)
-    assert "to the 86 expected" in found.sentence
-    assert found.best["reference"] == pytest.approx(86 * (43 - 11) / 43)
+    explanation = wide.why("revenue", where="sales.store = 1")
+    assert "to the mean of the 2 others (21.5)" in explanation.sentence
+    assert explanation.best["explanation"] == "sales.channel = 'web'"
+    assert (explanation.best["without"], explanation.best["reference"]) == (22, (43 - 11) / 2)
+    explanation = wide.why("revenue", where="sales.store < 2")
+    assert "to as many of the other rows (43)" in explanation.sentence
+    explanation = wide.why("revenue", where="sales.store = 1", attributes=["channel"], expected=86)
+    assert "to the 86 expected" in explanation.sentence
+    assert explanation.best["reference"] == pytest.approx(86 * (43 - 11) / 43)
 
 
 def test_what_is_missing_is_an_explanation(wide: WideTable) -> None:
     where = "city = 'Loja' and price > 9"
-    found = wide.why("revenue", where=where, attributes=["channel"], expected=100)
-    assert not found.verify()
+    explanation = wide.why("revenue", where=where, attributes=["channel"], expected=100)
+    assert not explanation.verify()
     low = wide.explain_change(
         "count(*)", a="city = 'Quito'", b="city = 'Loja' and channel = 'shop'"
     )
@@ -316,25 +320,25 @@ def test_what_is_missing_is_an_explanation(wide: WideTable) -> None:
 
 def test_versions(wide: WideTable) -> None:
     wide.update("sales", insert=[dict(zip(SALES, (3, "web", 500, Decimal(1), None), strict=True))])
-    found = wide.explain_change("revenue", a=0, b=1)
-    assert found.best["influence"] == 500
-    assert "by 0 instead of 500 from version 0 to version 1: 100 %" in found.sentence
-    assert not found.verify()
+    explanation = wide.explain_change("revenue", a=0, b=1)
+    assert explanation.best["influence"] == 500
+    assert "by 0 instead of 500 from version 0 to version 1: 100 %" in explanation.sentence
+    assert not explanation.verify()
 
 
 def test_two_sides_may_overlap(wide: WideTable) -> None:
-    found = wide.explain_change("mean", a="price < 90", b="price > 0")
-    assert not found.verify()
+    explanation = wide.explain_change("mean", a="price < 90", b="price > 0")
+    assert not explanation.verify()
 
 
 def test_no_explanation(wide: WideTable) -> None:
-    found = wide.why("mean", where="city = 'Quito'", attributes=["city"])
-    assert len(found) == 0
-    assert str(found) == "Nothing was found that explains mean where city = 'Quito'."
-    assert found.arrow().num_rows == 0
-    assert "Nothing" in found._repr_html_()
+    explanation = wide.why("mean", where="city = 'Quito'", attributes=["city"])
+    assert len(explanation) == 0
+    assert str(explanation) == "Nothing was found that explains mean where city = 'Quito'."
+    assert explanation.arrow().num_rows == 0
+    assert "Nothing" in explanation._repr_html_()
     with pytest.raises(QueryError, match="Nothing was found"):
-        found.best  # noqa: B018
+        explanation.best  # noqa: B018
 
 
 # -- what cannot be explained ----------------------------------------------------------------------
@@ -431,19 +435,19 @@ def test_a_name_is_told_rather_than_its_key() -> None:
     graph.add_relation("sales", {"k": [1, 1, 2, 2], "x": [9, 5, 1, 5], "m": [1, 2, 1, 2]})
     graph.add_relation("kinds", {"k": [1, 2], "name": ["a", "b"]})
     graph.add_join("sales", "kinds", on="k")
-    found = graph.calibrate({"mean": "avg(x)"}).why("mean", "m = 1", expected=0)
-    assert {c for row in found for c in row["attributes"]} == {"kinds.name"}
+    explanation = graph.calibrate({"mean": "avg(x)"}).why("mean", "m = 1", expected=0)
+    assert {c for row in explanation for c in row["attributes"]} == {"kinds.name"}
 
 
 def test_progress_is_told() -> None:
-    told: list[tuple[int, int, str]] = []
-    shop().why("mean", "city = 'Quito'", progress=lambda *step: told.append(step))
-    assert told[0][2] == "sales.store" and told[-1][0] == told[-1][1]
+    steps: list[tuple[int, int, str]] = []
+    shop().why("mean", "city = 'Quito'", progress=lambda *step: steps.append(step))
+    assert steps[0][2] == "sales.store" and steps[-1][0] == steps[-1][1]
 
 
-def test_places_among_more_combinations_than_64_bits_tell_apart() -> None:
+def test_rows_among_more_combinations_than_64_bits_tell_apart() -> None:
     """17 columns of 16 values each; the row looked for differs from the first in the first column."""
     among = [pa.array(range(16)) for _ in range(17)]
     wanted = [pa.array([1]), *(pa.array([0]) for _ in range(16))]
-    assert places(wanted, among).tolist() == [-1]
-    assert places([pa.array([3]) for _ in range(17)], among).tolist() == [3]
+    assert matching_rows(wanted, among).tolist() == [-1]
+    assert matching_rows([pa.array([3]) for _ in range(17)], among).tolist() == [3]

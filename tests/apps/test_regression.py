@@ -30,8 +30,9 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import calitree as ct
 from calitree import QueryError, Result, SchemaError, WideTable
 from calitree.apps.regression.gram import Gram
-from calitree.apps.regression.least_squares import Solution, solve
-from calitree.apps.regression.moments import gram_of, grams_of
+from calitree.apps.regression.gram_query import GramQuery
+from calitree.apps.regression.least_squares import solve
+from calitree.apps.regression.solution import Solution
 from calitree.cli.demo import flights_graph, read_flights
 from calitree.ml import LinearRegression, Ridge
 from tests.support.engines import LOCAL, engine_named, spark_engine_named
@@ -181,14 +182,14 @@ def shops(draw: st.DrawFn) -> Tables:
 def check(engine: Any, data: st.DataObject) -> None:
     tables = data.draw(shops(), label="shop")
     target = data.draw(st.sampled_from(NUMBERS), label="target")
-    options = [each for each in NUMBERS + LEVELS if each != target]
+    options = [name for name in NUMBERS + LEVELS if name != target]
     chosen = st.lists(st.sampled_from(options), min_size=1, max_size=5, unique=True)
     features = data.draw(chosen, label="features")
     where = data.draw(
         st.sampled_from([None, None, "weight > 1", "price < size / 500 or units > 2"])
     )
     parameters: dict[str, Any] = {
-        "categorical": [each for each in features if each == "code"] or None,
+        "categorical": [name for name in features if name == "code"] or None,
         "drop": data.draw(st.sampled_from([None, "first"]), label="drop"),
         "fit_intercept": data.draw(st.sampled_from([True, True, False]), label="intercept"),
         "standardise": data.draw(st.booleans(), label="standardise"),
@@ -215,8 +216,8 @@ def check(engine: Any, data: st.DataObject) -> None:
         assert model.score(wide, where=where) == pytest.approx(model.r2_, abs=1e-9)
     predicted = model.predict(wide, ["store"], where=where)
     assert isinstance(predicted, Result)
-    each = model.predict(pa.Table.from_pandas(frame, preserve_index=False))
-    means = frame.assign(at=each).groupby("store")["at"].mean().dropna()
+    by_row = model.predict(pa.Table.from_pandas(frame, preserve_index=False))
+    means = frame.assign(at=by_row).groupby("store")["at"].mean().dropna()
     ours = {row["store"]: row["prediction"] for row in predicted.rows()}
     assert ours == pytest.approx(means.to_dict(), rel=1e-6, abs=1e-5)
 
@@ -341,10 +342,10 @@ def test_levels_within_levels() -> None:
     ]
     x = np.hstack([columns[0], rows[["units"]], *columns[1:]])
     other = least_squares().fit(x, rows["price"])
-    order = [int(each) for each in sorted(map(str, range(20)))]  # theirs are sorted as text
+    order = [int(store) for store in sorted(map(str, range(20)))]  # theirs are sorted as text
     ours = model.coef_.copy()
     stores = dict(zip(model.levels_["store"], ours[8:28], strict=True))
-    ours[8:28] = [stores[each] for each in order]
+    ours[8:28] = [stores[store] for store in order]
     np.testing.assert_allclose(ours, other.coef_, rtol=1e-6, atol=1e-12)
     assert model.r2_ == pytest.approx(other.score(x, rows["price"]), abs=1e-9)
 
@@ -483,8 +484,8 @@ def test_levels_of_every_kind() -> None:
         predicted = {row[name]: row["prediction"] for row in model.predict(wide, [name]).rows()}
         means = rows.group_by(name).aggregate([("price", "mean")]).to_pydict()
         assert predicted == pytest.approx(dict(zip(means[name], means["price_mean"], strict=True)))
-        each = dict(zip(rows[name].to_pylist(), model.predict(rows), strict=True))
-        assert each == pytest.approx(predicted)
+        by_level = dict(zip(rows[name].to_pylist(), model.predict(rows), strict=True))
+        assert by_level == pytest.approx(predicted)
 
 
 def test_many_levels_through_the_join(wide: WideTable) -> None:
@@ -492,8 +493,8 @@ def test_many_levels_through_the_join(wide: WideTable) -> None:
     model = fitted(wide, ["store", "code"], categorical=["store", "code"])
     rows = pa.Table.from_pandas(built(plain()), preserve_index=False)
     means = pd.Series(model.predict(rows)).groupby(rows["family"].to_pandas()).mean()
-    found = {row["family"]: row["prediction"] for row in model.predict(wide, ["family"]).rows()}
-    assert found == pytest.approx(means.to_dict())
+    by_family = {row["family"]: row["prediction"] for row in model.predict(wide, ["family"]).rows()}
+    assert by_family == pytest.approx(means.to_dict())
     (total,) = model.predict(wide).rows()
     assert total["prediction"] == pytest.approx(rows["price"].to_numpy().mean())
 
@@ -537,20 +538,20 @@ def test_another_target_passes_no_message(engine: str) -> None:
     first = LinearRegression().fit(wide, target="price", features=columns[1:])
     assert passed(first.gram_) > 0
     for target in columns:
-        others = [each for each in columns if each != target]
+        others = [name for name in columns if name != target]
         model = LinearRegression().fit(wide, target=target, features=others)
         assert passed(model.gram_) == 0
         assert_alike(model, expected(built(plain()), target, others, least_squares()))
     if engine == "reference":  # it does not tell which columns have no NULL, so that is a filter
         return
-    fewer = gram_of(wide, "price", ["weight", "size"], centres=first.gram_.centres)
+    fewer = GramQuery(wide, "price", ["weight", "size"]).gram(first.gram_.centres)
     assert passed(fewer) == 0
     assert len(fewer.plans) == 1, "one query for all numbers"
-    leveled = gram_of(wide, "price", ["size", "city", "family"], centres=first.gram_.centres)
+    leveled = GramQuery(wide, "price", ["size", "city", "family"]).gram(first.gram_.centres)
     assert len(leveled.plans) == 4, "and one for each column with levels, and each two of them"
-    again = gram_of(wide, "units", ["size", "city", "family"], centres=first.gram_.centres)
+    again = GramQuery(wide, "units", ["size", "city", "family"]).gram(first.gram_.centres)
     assert len(again.plans) == 4
-    assert passed(gram_of(wide, "price", ["family", "city"])) == 0
+    assert passed(GramQuery(wide, "price", ["family", "city"]).gram()) == 0
 
 
 def test_a_fit_after_an_update(wide: WideTable) -> None:
@@ -570,36 +571,36 @@ def test_a_fit_after_an_update(wide: WideTable) -> None:
 
 @pytest.mark.parametrize("features", [["size", "units"], ["size", "units", "city", "family"]])
 def test_folds(wide: WideTable, features: list[str]) -> None:
-    """One call gives the moments of every fold; what is trained on is the sum of the others."""
-    folds = grams_of(wide, "price", features, by="fold")
+    """One call gives the sums of every fold; what is trained on is the sum of the others."""
+    folds = GramQuery(wide, "price", features, by="fold").grams()
     assert sorted(folds) == [0, 1, 2, 3, 4]
     total = reduce(add, folds.values())
-    whole = gram_of(wide, "price", features, centres=total.centres)
+    whole = GramQuery(wide, "price", features).gram(total.centres)
     assert total.rows == whole.rows == 400
     np.testing.assert_allclose(total.products, whole.products, rtol=1e-9)
     rows = built(plain())
     for fold, gram in folds.items():
         train = total - gram
         theirs = expected(rows[rows["fold"] != fold], "price", features, least_squares())
-        found = solve(train)
-        ours = np.array(list(found.coefficients(features).values()))
+        solution = solve(train)
+        ours = np.array(list(solution.coefficients(features).values()))
         np.testing.assert_allclose(ours, theirs.model.coef_, rtol=1e-6, atol=1e-12)
-        assert found.r2(train) == pytest.approx(theirs.r2, abs=1e-6)
+        assert solution.r2(train) == pytest.approx(theirs.r2, abs=1e-6)
         test = rows[rows["fold"] == fold]
         model = LinearRegression().fit(
             wide, target="price", features=features, where=f"fold <> {fold}"
         )
-        assert found.r2(gram) == pytest.approx(model.score(test), abs=1e-9)
+        assert solution.r2(gram) == pytest.approx(model.score(test), abs=1e-9)
 
 
 def test_some_of_the_columns(wide: WideTable) -> None:
     """Fewer features, or another target, need no further query."""
-    whole = gram_of(wide, "price", ["size", "units", "city", "family"])
+    whole = GramQuery(wide, "price", ["size", "units", "city", "family"]).gram()
     rows = built(plain())
 
-    def same(found: Solution, target: str, features: list[str]) -> None:
+    def same(solution: Solution, target: str, features: list[str]) -> None:
         theirs = expected(rows, target, features, least_squares())
-        ours = np.array(list(found.coefficients(features).values()))
+        ours = np.array(list(solution.coefficients(features).values()))
         np.testing.assert_allclose(ours, theirs.model.coef_, rtol=1e-6, atol=1e-12)
 
     for features in (["family", "size"], ["units"], ["city", "units"]):
@@ -669,14 +670,14 @@ def test_what_a_fit_tells() -> None:
 
 
 def test_progress_is_told() -> None:
-    told: list[tuple[int, int, str]] = []
+    steps: list[tuple[int, int, str]] = []
     LinearRegression().fit(
         shop(plain()),
         target="price",
         features=["city", "family"],
-        progress=lambda *each: told.append(each),
+        progress=lambda *step: steps.append(step),
     )
-    assert [what for _, _, what in told] == [
+    assert [what for _, _, what in steps] == [
         "means",
         "products",
         "city",
@@ -684,7 +685,7 @@ def test_progress_is_told() -> None:
         "city × family",
         "",
     ]
-    assert told[-1][:2] == (5, 5)
+    assert steps[-1][:2] == (5, 5)
 
 
 DATES = plain()
@@ -758,8 +759,8 @@ def test_flights() -> None:
     model = LinearRegression().fit(wide, target="flights.arr_delay", features=numbers + leveled)
     chosen = ", ".join(["flights.arr_delay", *numbers, *leveled])
     with duckdb.connect() as connection:
-        for name, each in tables.items():
-            connection.register(name, each)
+        for name, table in tables.items():
+            connection.register(name, table)
         rows = connection.sql(
             f"SELECT {chosen} FROM flights JOIN airlines USING (carrier) "
             "JOIN airports ON dest = faa JOIN weather USING (origin, year, month, day, hour) "
@@ -779,6 +780,6 @@ def test_flights() -> None:
 def test_the_example(capsys: pytest.CaptureFixture[str]) -> None:
     example = Path(__file__).parents[2] / "examples" / "linear_model.py"
     runpy.run_path(str(example))["main"]()
-    told = capsys.readouterr().out
-    assert "over 271,525 rows" in told
-    assert ", 0 messages passed" in told
+    output = capsys.readouterr().out
+    assert "over 271,525 rows" in output
+    assert ", 0 messages passed" in output

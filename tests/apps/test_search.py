@@ -125,7 +125,7 @@ def joined(
     sql = JOIN
     for name, (_, on) in added.items():
         sql += f" JOIN {name} ON " + " AND ".join(f"{a} = {name}.{b}" for a, b in on.items())
-    chosen = ", ".join(f'{each} AS "{each}"' for each in dict.fromkeys(columns))
+    chosen = ", ".join(f'{column} AS "{column}"' for column in dict.fromkeys(columns))
     with duckdb.connect() as connection:
         for name, table in (*tables.items(), *((n, t) for n, (t, _) in added.items())):
             connection.register(name, table)
@@ -214,32 +214,32 @@ def check(
 ) -> Search:
     """Every candidate's score and baseline against scikit-learn's."""
     wide = calibrated(tables, engine)
-    found = wide.search(lake, TARGET, features, fold=fold, model=model, cv=3, seed=5)
+    search = wide.search(lake, TARGET, features, fold=fold, model=model, cv=3, seed=5)
     dealt = None if fold else dealt_out(tables, 3, 5)
     column = fold or "sales.day"
     base, _ = expected(tables, {}, features, (), column, dealt, make)
-    same(found.base, base)
-    assert {each.name for each in found.board} == lake.keys()
-    for each in found.board:
-        table, on = lake[each.name]
-        one = {each.name: (table, as_mapping(on))}
-        score, baseline = expected(tables, one, features, each.features, column, dealt, make)
-        same(each.score, score)
-        same(each.baseline, baseline)
+    same(search.base, base)
+    assert {scored.name for scored in search.board} == lake.keys()
+    for scored in search.board:
+        table, on = lake[scored.name]
+        one = {scored.name: (table, as_mapping(on))}
+        score, baseline = expected(tables, one, features, scored.features, column, dealt, make)
+        same(scored.score, score)
+        same(scored.baseline, baseline)
         rows = joined(tables, {}, [TARGET, *features, *as_mapping(on)])
-        assert each.coverage == (
-            None if score is None else partners(rows, features, table, on, each)
+        assert scored.coverage == (
+            None if score is None else partners(rows, features, table, on, scored)
         )
-    gains = [each.gain for each in found.board]
+    gains = [scored.gain for scored in search.board]
     assert gains == sorted(gains, reverse=True)
-    return found
+    return search
 
 
 def partners(
-    rows: pd.DataFrame, features: Sequence[str], table: pa.Table, on: Any, each: Scored
+    rows: pd.DataFrame, features: Sequence[str], table: pa.Table, on: Any, scored: Scored
 ) -> Any:
     """The part of the complete rows whose keys are in a complete row of the table."""
-    own = [name.partition(".")[2] for name in each.features]
+    own = [name.partition(".")[2] for name in scored.features]
     known = table.to_pandas().dropna(subset=[*as_mapping(on).values(), *own])
     keys = set(known[list(as_mapping(on).values())].itertuples(index=False, name=None))
     complete = rows.dropna(subset=[TARGET, *features])
@@ -251,9 +251,9 @@ def partners(
 @pytest.mark.parametrize("fold", ["sales.fold", None])
 def test_scores_are_those_of_scikit_learn(engine: str, fold: str | None) -> None:
     rows = 120 if engine == "reference" else 300
-    found = check(shop(rows, nulls=0.03), candidates(), engine_named(engine), fold=fold)
-    assert all(each.score is not None for each in found.board)
-    assert found.fold == (fold or "sales.day")
+    search = check(shop(rows, nulls=0.03), candidates(), engine_named(engine), fold=fold)
+    assert all(scored.score is not None for scored in search.board)
+    assert search.fold == (fold or "sales.day")
 
 
 @pytest.mark.parametrize("features", [(), ("items.weight",), ("stores.city",)])
@@ -284,16 +284,16 @@ def test_random_shops(data: st.DataObject) -> None:
 @pytest.mark.parametrize("engine", ["spark", "hybrid, files"])
 def test_on_spark(spark: Any, tmp_path: Path, engine: str) -> None:
     lake = {"visits": candidates()["visits"]}
-    made = spark_engine_named(engine, spark, tmp_path)
-    check(shop(60, nulls=0.03), lake, made, ("items.weight",))
+    own = spark_engine_named(engine, spark, tmp_path)
+    check(shop(60, nulls=0.03), lake, own, ("items.weight",))
 
 
 # -- what is told of each --------------------------------------------------------------------------
 
 
 def test_copies_and_partners() -> None:
-    found = {each.name: each for each in check(shop(), candidates(), "local").board}
-    weather, events = found["weather"], found["events"]
+    scores = {scored.name: scored for scored in check(shop(), candidates(), "local").board}
+    weather, events = scores["weather"], scores["events"]
     assert (weather.coverage, weather.copies, weather.warnings) == (1.0, 1, ())
     assert weather.on == "day" and weather.features == ("weather.rain",)
     assert events.on == "when" and events.copies is not None and events.copies > 1
@@ -301,20 +301,22 @@ def test_copies_and_partners() -> None:
     assert events.coverage is not None and 0 < events.coverage < 1
     alone = f"{1 - events.coverage:.1%} of the rows have no partner in it and drop out"
     assert events.warnings == (copies, alone)
-    assert found["visits"].on == "city, day"
-    for each in found.values():
-        assert each.score is not None and each.baseline is not None and each.coverage is not None
-        gain = (each.score.mean - each.baseline.mean) * each.coverage
-        assert each.gain == pytest.approx(gain)
+    assert scores["visits"].on == "city, day"
+    for scored in scores.values():
+        assert (
+            scored.score is not None and scored.baseline is not None and scored.coverage is not None
+        )
+        gain = (scored.score.mean - scored.baseline.mean) * scored.coverage
+        assert scored.gain == pytest.approx(gain)
 
 
 def test_keys_in_another_order_are_the_same_keys() -> None:
     lake = candidates()
     table, _ = lake["visits"]
     lake["visits2"] = (table, {"dates.day": "day", "stores.city": "city"})
-    found = {each.name: each for each in calibrated(shop()).search(lake, TARGET).board}
-    assert found["visits"].coverage == found["visits2"].coverage
-    assert found["visits"].score == found["visits2"].score
+    scores = {scored.name: scored for scored in calibrated(shop()).search(lake, TARGET).board}
+    assert scores["visits"].coverage == scores["visits2"].coverage
+    assert scores["visits"].score == scores["visits2"].score
 
 
 def test_null_keys_are_no_partners() -> None:
@@ -323,10 +325,10 @@ def test_null_keys_are_no_partners() -> None:
     cities = pa.array(["Quito", None, "Manta", "Quito", "Loja", "Puyo", "Quito", "Manta"])
     tables["stores"] = tables["stores"].set_column(1, "city", cities)
     table = pa.table({"city": ["Quito", None, None, "Manta"], "height": [1, 2, 3, 4]})
-    (found,) = calibrated(tables).search({"cities": (table, "city")}, TARGET).board
+    (scored,) = calibrated(tables).search({"cities": (table, "city")}, TARGET).board
     counts = joined(tables, {}, ["stores.city"])["stores.city"]
-    assert found.copies == 1
-    assert found.coverage == pytest.approx(counts.isin(["Quito", "Manta"]).mean())
+    assert scored.copies == 1
+    assert scored.coverage == pytest.approx(counts.isin(["Quito", "Manta"]).mean())
 
 
 def test_leaks() -> None:
@@ -340,21 +342,23 @@ def test_leaks() -> None:
     days, means = rows.index.to_numpy(), rows.to_numpy()
     noise = np.random.default_rng(0).normal(0, 1, 300)
     lake = {
-        "copy": (pa.table({"id": number, "x": [3 * each + 1 for each in units]}), "sales.id"),
-        "text": (pa.table({"id": number, "x": [f"is {each}" for each in units]}), "sales.id"),
+        "copy": (pa.table({"id": number, "x": [3 * unit + 1 for unit in units]}), "sales.id"),
+        "text": (pa.table({"id": number, "x": [f"is {unit}" for unit in units]}), "sales.id"),
         "near": (pa.table({"id": number, "x": units + noise}), "sales.id"),
         "means": (pa.table({"day": days, "x": means, "rain": days % 3}), "dates.day"),
         "blurred": (pa.table({"day": days, "x": means + noise[: len(days)]}), "dates.day"),
     }
-    found = calibrated(tables).search(lake, TARGET, select=0)
-    leaks = {each.name: each.leaks for each in found.board}
+    search = calibrated(tables).search(lake, TARGET, select=0)
+    leaks = {scored.name: scored.leaks for scored in search.board}
     assert leaks == {
         "copy": ("copy.x",), "text": ("text.x",), "near": (), "means": ("means.x",), "blurred": (),
     }  # fmt: skip
-    for each in found.board:
-        told = tuple(f"{x} tells the target too well to be true: does it leak?" for x in each.leaks)
-        assert each.warnings == told
-    assert found.selected == []
+    for scored in search.board:
+        warnings = tuple(
+            f"{x} tells the target too well to be true: does it leak?" for x in scored.leaks
+        )
+        assert scored.warnings == warnings
+    assert search.selected == []
 
 
 def test_columns_that_are_no_features() -> None:
@@ -365,8 +369,8 @@ def test_columns_that_are_no_features() -> None:
         "none": pa.table({"day": days, "note": many, "since": since}),
         "keys": pa.table({"day": days}),
     }
-    found = calibrated(shop()).search(lake, TARGET, max_levels=DAYS - 1)
-    both, none, keys = sorted(found.board, key=lambda each: list(lake).index(each.name))
+    search = calibrated(shop()).search(lake, TARGET, max_levels=DAYS - 1)
+    both, none, keys = sorted(search.board, key=lambda scored: list(lake).index(scored.name))
     assert both.features == ("both.rain",)
     assert both.warnings == ("both.note is text of 22 values, and no feature",)
     assert none.warnings == (
@@ -378,7 +382,7 @@ def test_columns_that_are_no_features() -> None:
     # Unless they are named.
     dates = LinearRegression(categorical=["none.since"])
     again = calibrated(shop()).search(lake, TARGET, max_levels=DAYS, model=dates)
-    assert {each.name: each.features for each in again.board} == {
+    assert {scored.name: scored.features for scored in again.board} == {
         "both": ("both.note", "both.rain"),
         "none": ("none.note", "none.since"),
         "keys": (),
@@ -396,10 +400,10 @@ def test_what_cannot_be_scored_is_left_out() -> None:
         "good": pa.table({"day": days, "x": days}),
         "empty": pa.table({"day": pa.array([], pa.int64()), "x": pa.array([], pa.int64())}),
     }
-    found = calibrated(shop()).search(lake, TARGET)
-    warnings = {each.name: each.warnings for each in found.board}
-    assert found.board[0].name == "good" and warnings["good"] == ()
-    assert [each.score is not None for each in found.board] == [True] + 6 * [False]
+    search = calibrated(shop()).search(lake, TARGET)
+    warnings = {scored.name: scored.warnings for scored in search.board}
+    assert search.board[0].name == "good" and warnings["good"] == ()
+    assert [scored.score is not None for scored in search.board] == [True] + 6 * [False]
     assert warnings["nan"][0].startswith(
         "left out: nan.x has values over these rows that are not a"
     )
@@ -411,8 +415,8 @@ def test_what_cannot_be_scored_is_left_out() -> None:
 
 
 def test_nothing_is_left() -> None:
-    (found,) = calibrated(shop()).search([pa.table({"hour": [1], "x": [1]})], TARGET).board
-    assert found.score is None and found.warnings[0].startswith("left out: table1 has no column")
+    (scored,) = calibrated(shop()).search([pa.table({"hour": [1], "x": [1]})], TARGET).board
+    assert scored.score is None and scored.warnings[0].startswith("left out: table1 has no column")
 
 
 # -- folds -----------------------------------------------------------------------------------------
@@ -421,9 +425,9 @@ def test_nothing_is_left() -> None:
 def test_a_table_is_not_joined_with_the_folds() -> None:
     """The column of the folds is named as one that relations join on, but only to us."""
     table = pa.table({"value": [float(i) for i in range(DAYS)], "day": list(range(DAYS))})
-    found = calibrated(shop()).search({"_folds": table}, TARGET)
-    assert (found.best.on, found.best.features) == ("day", ("_folds.value",))
-    assert found.best.coverage == 1.0
+    search = calibrated(shop()).search({"_folds": table}, TARGET)
+    assert (search.best.on, search.best.features) == ("day", ("_folds.value",))
+    assert search.best.coverage == 1.0
 
 
 def test_folds_of_a_column_with_many_values() -> None:
@@ -433,19 +437,19 @@ def test_folds_of_a_column_with_many_values() -> None:
     by_day = wide.search(lake, TARGET, fold="dates.day", cv=3, seed=5)
     assert by_day.best.score == wide.search(lake, TARGET, cv=3, seed=5).best.score
     assert by_day.best.score != wide.search(lake, TARGET, cv=3, seed=6).best.score
-    found = wide.search(lake, TARGET, fold="stores.store", where="stores.city <> 'Puyo'")
+    search = wide.search(lake, TARGET, fold="stores.store", where="stores.city <> 'Puyo'")
     rows = joined(shop(), {}, [TARGET, "stores.store", "stores.city"])
     rows = rows[rows["stores.city"] != "Puyo"]
-    same(found.base, cross_validated(rows, (), rows["stores.store"], least_squares))
+    same(search.base, cross_validated(rows, (), rows["stores.store"], least_squares))
 
 
 def test_folds_are_those_where_the_condition_holds() -> None:
-    found = calibrated(shop()).search(candidates(), TARGET, where="sales.day < 4", cv=4)
+    search = calibrated(shop()).search(candidates(), TARGET, where="sales.day < 4", cv=4)
     days = np.random.default_rng(0).permutation(4)
     rows = joined(shop(), {}, [TARGET, "sales.day"])
     rows = rows[rows["sales.day"] < 4]
     folds = rows["sales.day"].map(lambda day: days[day])
-    same(found.base, cross_validated(rows, (), folds, least_squares))
+    same(search.base, cross_validated(rows, (), folds, least_squares))
 
 
 # -- choosing --------------------------------------------------------------------------------------
@@ -474,12 +478,12 @@ def planted(rows: int = 600) -> tuple[Tables, dict[str, pa.Table]]:
 def test_the_best_is_taken_round_after_round(engine: str) -> None:
     tables, lake = planted(150 if engine == "reference" else 600)
     wide = calibrated(tables, engine_named(engine))
-    found = wide.search(lake, TARGET, fold="sales.fold", select=5, min_gain=0.01)
-    assert found.selected == ["much", "less", "little"]
-    assert [each.name for each in found.board[:2]] == ["much", "blurred"]
+    search = wide.search(lake, TARGET, fold="sales.fold", select=5, min_gain=0.01)
+    assert search.selected == ["much", "less", "little"]
+    assert [scored.name for scored in search.board[:2]] == ["much", "blurred"]
     added: dict[str, tuple[pa.Table, dict[str, str]]] = {}
     before: list[str] = []
-    for step in found.steps:
+    for step in search.steps:
         key = lake[step.name].column_names[0]
         added[step.name] = (lake[step.name], {f"sales.{key}": key})
         more = [f"{step.name}.x"]
@@ -494,12 +498,12 @@ def test_the_best_is_taken_round_after_round(engine: str) -> None:
 def test_one_after_the_other_with_text_and_copies() -> None:
     """Tables that multiply rows, drop some and have text, beside features that have levels too."""
     tables, lake = shop(nulls=0.03), candidates()
-    found = calibrated(tables).search(
+    search = calibrated(tables).search(
         lake, TARGET, FEATURES, fold="sales.fold", select=4, min_gain=-math.inf
     )
-    assert sorted(found.selected) == sorted(lake)
+    assert sorted(search.selected) == sorted(lake)
     added, before = {}, list(FEATURES)
-    for step in found.steps:
+    for step in search.steps:
         table, on = lake[step.name]
         added[step.name] = (table, as_mapping(on))
         args = (before, step.features, "sales.fold", None, least_squares)
@@ -512,27 +516,27 @@ def test_one_after_the_other_with_text_and_copies() -> None:
 def test_the_selected_tables_and_their_model() -> None:
     tables, lake = planted()
     wide = calibrated(tables)
-    found = wide.search(lake, TARGET, ["dates.temp"], select=2)
-    assert set(found.wide.schema.relations) == {*tables, "much", "less"}
+    search = wide.search(lake, TARGET, ["dates.temp"], select=2)
+    assert set(search.wide.schema.relations) == {*tables, "much", "less"}
     assert set(wide.schema.relations) == set(tables)
     features = ["dates.temp", "much.x", "less.x"]
-    assert list(found.model.feature_names_in_) == features
+    assert list(search.model.feature_names_in_) == features
     added = {n: (lake[n], {f"sales.{k}": k}) for n, k in (("much", "day"), ("less", "store"))}
     rows = joined(tables, added, [TARGET, *features])
     theirs = least_squares().fit(rows[features].to_numpy(), rows[TARGET].to_numpy())
-    np.testing.assert_allclose(found.model.coef_, theirs.coef_, rtol=1e-6)
-    assert found.model.rows_ == len(rows)
-    assert found.wide.verify().ok
+    np.testing.assert_allclose(search.model.coef_, theirs.coef_, rtol=1e-6)
+    assert search.model.rows_ == len(rows)
+    assert search.wide.verify().ok
 
 
 def test_a_model_of_its_own_kind() -> None:
     lake = {"codes": pa.table({"day": list(range(20)), "code": [i % 3 for i in range(20)]})}
     model = Ridge(0.5, categorical=["stores.store", "codes.code"], drop="first")
-    found = calibrated(shop()).search(
+    search = calibrated(shop()).search(
         lake, TARGET, ["stores.store"], model=model, min_gain=-math.inf
     )
-    assert isinstance(found.model, Ridge) and found.model.alpha == 0.5
-    assert found.model.levels_ == {"stores.store": [1, 2, 3, 4, 5, 6], "codes.code": [1, 2]}
+    assert isinstance(search.model, Ridge) and search.model.alpha == 0.5
+    assert search.model.levels_ == {"stores.store": [1, 2, 3, 4, 5, 6], "codes.code": [1, 2]}
     assert not hasattr(model, "coef_")
     none = calibrated(shop()).search(lake, TARGET, ["stores.store"], model=model, min_gain=1)
     assert none.model.levels_.keys() == {"stores.store"}
@@ -546,30 +550,30 @@ def test_no_candidate_reads_what_was_calibrated(engine: str) -> None:
     """All that a candidate computes comes from its own bag, or from the empty one beside it."""
     tables, lake = shop(100, nulls=0.03), candidates()
     wide = calibrated(tables, engine_named(engine))
-    for each, bags in plans(wide.search(lake, TARGET, FEATURES)):
-        assert {bag for bag in bags if not bag.startswith("[")} <= {each}
+    for name, bags in plans(wide.search(lake, TARGET, FEATURES)):
+        assert {bag for bag in bags if not bag.startswith("[")} <= {name}
 
 
 @pytest.mark.parametrize("engine", ["reference", *LOCAL])
 def test_the_next_round_is_calibrated_too(engine: str) -> None:
     tables, lake = planted(100)
     wide = calibrated(tables, engine_named(engine))
-    found = wide.search(lake, TARGET, FEATURES, select=3, min_gain=-math.inf)
-    assert len(found.steps) == 3
-    for each in found.steps:
-        own = {each.name, *found.selected[: found.selected.index(each.name)]}
-        for plan in each.plans:
+    search = wide.search(lake, TARGET, FEATURES, select=3, min_gain=-math.inf)
+    assert len(search.steps) == 3
+    for step in search.steps:
+        own = {step.name, *search.selected[: search.selected.index(step.name)]}
+        for plan in step.plans:
             bags = {plan.root, *(key.source for key in plan.computed)}
             assert {bag for bag in bags if not bag.startswith("[")} <= own
 
 
-def plans(found: Search) -> list[tuple[str, set[str]]]:
+def plans(search: Search) -> list[tuple[str, set[str]]]:
     """For each candidate and plan, the bags that are read."""
-    assert all(each.plans for each in found.board)
+    assert all(scored.plans for scored in search.board)
     return [
-        (each.name, {plan.root, *(key.source for key in plan.computed)})
-        for each in found.board
-        for plan in each.plans
+        (scored.name, {plan.root, *(key.source for key in plan.computed)})
+        for scored in search.board
+        for plan in scored.plans
     ]
 
 
@@ -587,7 +591,7 @@ def test_what_if_and_earlier_versions_are_searched_too() -> None:
     wide = calibrated(tables)
     wide.update("sales", delete="store = 1")
     supposed = wide.what_if(delete={"sales": "store = 2"})
-    for each, where in (
+    for table, where in (
         (wide.at(0), "true"),
         (wide, "store <> 1"),
         (supposed, "store not in (1, 2)"),
@@ -600,20 +604,20 @@ def test_what_if_and_earlier_versions_are_searched_too() -> None:
             smaller, {"weather": (lake["weather"][0], {"sales.day": "day"})}, (), ["weather.rain"],
             "sales.fold", None, least_squares,
         )  # fmt: skip
-        same(each.search(lake, TARGET, fold="sales.fold").best.score, score)
+        same(table.search(lake, TARGET, fold="sales.fold").best.score, score)
 
 
 def test_progress_is_told() -> None:
-    told: list[tuple[int, int, str]] = []
+    steps: list[tuple[int, int, str]] = []
     tables, lake = planted()
     some = {name: lake[name] for name in ("noise", "less", "much")}
-    calibrated(tables).search(some, TARGET, select=2, progress=lambda *each: told.append(each))
-    assert [what for _, _, what in told] == [
+    calibrated(tables).search(some, TARGET, select=2, progress=lambda *step: steps.append(step))
+    assert [what for _, _, what in steps] == [
         *("the features that are there", "noise", "less", "much"),
         *("with much", "noise", "less", ""),
     ]
-    assert [done for done, _, _ in told] == [0, 1, 2, 3, 4, 5, 6, 7]
-    assert {total for _, total, _ in told} == {7}
+    assert [done for done, _, _ in steps] == [0, 1, 2, 3, 4, 5, 6, 7]
+    assert {total for _, total, _ in steps} == {7}
 
 
 # -- how tables are given --------------------------------------------------------------------------
@@ -639,14 +643,14 @@ def lake(tmp_path: Path) -> Path:
 
 def names(candidates: Any, **options: Any) -> list[str]:
     """The tables that were scored."""
-    found = calibrated(shop()).search(candidates, TARGET, **options)
-    assert all(each.score is not None for each in found.board), found
-    return sorted(each.name for each in found.board)
+    search = calibrated(shop()).search(candidates, TARGET, **options)
+    assert all(scored.score is not None for scored in search.board), search
+    return sorted(scored.name for scored in search.board)
 
 
 def test_a_folder(lake: Path) -> None:
-    found = ["Events_tsv", "events", "parts", "weather_2024"]
-    assert names(lake) == names(str(lake)) == names(f"{lake}/") == found
+    expected_names = ["Events_tsv", "events", "parts", "weather_2024"]
+    assert names(lake) == names(str(lake)) == names(f"{lake}/") == expected_names
     assert names(lake / "events.csv") == ["events"]
     assert names(f"{lake}/*.parquet") == ["weather_2024"]
     assert names(f"{lake}/*s.csv") == ["events"]
@@ -804,8 +808,8 @@ def test_one_fold_is_left() -> None:
     sales = sales[(sales["day"] != day) | (sales["fold"] == only)]
     tables["sales"] = pa.Table.from_pandas(sales, preserve_index=False)
     lake = {"day": pa.table({"day": [day], "x": [1]}), **ONE}
-    found = {e.name: e for e in calibrated(tables).search(lake, TARGET, fold="sales.fold").board}
-    assert found["day"].warnings == (
+    scores = {e.name: e for e in calibrated(tables).search(lake, TARGET, fold="sales.fold").board}
+    assert scores["day"].warnings == (
         "left out: Nothing can be held out: all rows are in one fold.",
     )
 
@@ -815,25 +819,25 @@ def test_one_fold_is_left() -> None:
 
 def test_forms() -> None:
     tables, lake = planted()
-    found = calibrated(tables).search({**lake, "bad": pa.table({"x": [1]})}, TARGET, select=2)
-    frame = found.pandas()
-    assert len(found) == len(frame) == 6
+    search = calibrated(tables).search({**lake, "bad": pa.table({"x": [1]})}, TARGET, select=2)
+    frame = search.pandas()
+    assert len(search) == len(frame) == 6
     assert frame.columns.tolist() == [
         *("rank", "table", "on", "gain", "score", "baseline", "deviation", "coverage"),
         *("selected", "features", "warnings"),
     ]
-    assert frame["table"].tolist() == [each.name for each in found.board]
+    assert frame["table"].tolist() == [scored.name for scored in search.board]
     assert frame["rank"].tolist() == [1, 2, 3, 4, 5, 6]
     assert frame["selected"].dropna().tolist() == [1, 2]
-    assert frame["score"].iloc[0] == found.best.score.mean
+    assert frame["score"].iloc[0] == search.best.score.mean
     assert frame["gain"].isna().tolist() == [False] * 5 + [True]
-    assert found.arrow().schema.field("score").type == pa.float64()
-    text = repr(found)
-    rows = found.base.rows
-    assert text.startswith(f"sales.units: R² {found.base.mean:.4g} over {rows:,} rows without any")
+    assert search.arrow().schema.field("score").type == pa.float64()
+    text = repr(search)
+    rows = search.base.rows
+    assert text.startswith(f"sales.units: R² {search.base.mean:.4g} over {rows:,} rows without any")
     assert "folds by sales.day\nrank  table" in text
     assert "\nselected, one after the other: much (0." in text
-    html = found._repr_html_()
+    html = search._repr_html_()
     assert "<th>coverage</th>" in html and "<td>much</td>" in html
     assert "selected, one after the other: much (0." in html
     none = calibrated(tables).search(lake, TARGET, select=0)
@@ -841,11 +845,11 @@ def test_forms() -> None:
 
 
 def test_the_example() -> None:
-    found, model = augmentation.main()
-    suspects = [each.name for each in found.board if each.leaks]
-    assert suspects == ["reported"] == [found.best.name]
+    search, model = augmentation.main()
+    suspects = [scored.name for scored in search.board if scored.leaks]
+    assert suspects == ["reported"] == [search.best.name]
     assert model.selected == ["calendar", "stations"]
-    assert model.model.r2_ > found.base.mean + 0.1
+    assert model.model.r2_ > search.base.mean + 0.1
 
 
 def test_names_with_spaces() -> None:
@@ -860,6 +864,6 @@ def test_names_with_spaces() -> None:
     )
     graph.add_join("my sales", "the stores", on="store id")
     lake = {"big table": {"store id": [*range(8), 0], "is odd": [i % 2 for i in range(9)]}}
-    found = graph.calibrate().search(lake, "unit price", ["day of", "city name"])
-    assert found.best.score is not None and found.best.copies == 2
-    assert found.best.features == ("big table.is odd",)
+    search = graph.calibrate().search(lake, "unit price", ["day of", "city name"])
+    assert search.best.score is not None and search.best.copies == 2
+    assert search.best.features == ("big table.is odd",)

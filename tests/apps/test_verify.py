@@ -35,7 +35,7 @@ def spoil(wide: ct.WideTable) -> None:
     for message in wide.state.store.pinned:
         table: Any = message.table
         for name, old in list(table.annotations.items()):
-            table.annotations[name] = values.Value(old.data * 2, old.valid, old.scale)
+            table.annotations[name] = values.Value(old.data * 2, old.valid, scale=old.scale)
 
 
 def test_a_wrong_message_is_found() -> None:

@@ -218,8 +218,8 @@ def test_a_comparison_of_nobody_is_refused() -> None:
 
 
 def test_a_record_has_its_bar() -> None:
-    recorded = Race(1).record("size", (Bar("times", at_most=2.5),), times=3.0)
-    assert recorded["bars"] == [{"field": "times", "at_most": 2.5, "met": False}]
+    line = Race(1).record("size", (Bar("times", at_most=2.5),), times=3.0)
+    assert line["bars"] == [{"field": "times", "at_most": 2.5, "met": False}]
 
 
 # -- the command -----------------------------------------------------------------------------------
@@ -242,10 +242,10 @@ def test_every_benchmark_prints_its_options(name: str, capsys: Any) -> None:
     with pytest.raises(SystemExit) as ended:
         main([name, "--help"])
     assert ended.value.code == 0
-    printed, own = capsys.readouterr().out, ArgumentParser()
+    output, own = capsys.readouterr().out, ArgumentParser()
     registry.BENCHMARKS[name].options(own)
     for option in ("repeat", *vars(own.parse_args([]))):
-        assert f"--{option.replace('_', '-')}" in printed
+        assert f"--{option.replace('_', '-')}" in output
 
 
 def test_a_wrong_number_is_refused(capsys: Any) -> None:

@@ -19,7 +19,7 @@ from benchmarks.frame import Race
 from benchmarks.lazy import OPERATIONS, READS, Workload, workload
 from benchmarks.opponents import DuckDB
 from benchmarks.questions import TOTAL
-from benchmarks.removals import FEW, as_rows, by_condition, by_keys, sql_without
+from benchmarks.removals import ROWS_A_REMOVAL, as_rows, by_condition, by_keys, sql_without
 from benchmarks.standing import Asked, check
 from benchmarks.tpcds_questions import Question
 from benchmarks.triangle_updates import cases
@@ -44,29 +44,29 @@ def results(name: str, tmp_path: Path, *given: str) -> dict[str, dict[str, Any]]
     written = json.loads(path.read_text())
     assert written["complete"] is True
     assert written["disagreements"] == []
-    named = {result["name"]: result for result in written["results"]}
-    assert len(named) == len(written["results"]), "no two lines have the same name"
-    for result in named.values():
-        assert result.get("agree", True) is True
-    return named
+    lines = {line["name"]: line for line in written["results"]}
+    assert len(lines) == len(written["results"]), "no two lines have the same name"
+    for line in lines.values():
+        assert line.get("agree", True) is True
+    return lines
 
 
 def test_whatif_agrees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(removals, "POOL", 50)
-    named = results("whatif", tmp_path, "--rows", "5000")
-    assert len(named) == 37
-    raced = [result for result in named.values() if result["against"]]
-    assert len(raced) == 29 and all(result["agree"] for result in raced)
+    lines = results("whatif", tmp_path, "--rows", "5000")
+    assert len(lines) == 37
+    raced = [line for line in lines.values() if line["against"]]
+    assert len(raced) == 29 and all(line["agree"] for line in raced)
     for kind in ("by keys", "as rows", "by a condition"):
-        limits = [bar.get("at_least", bar.get("at_most")) for bar in bars(named, f"items {kind}")]
+        limits = [bar.get("at_least", bar.get("at_most")) for bar in bars(lines, f"items {kind}")]
         assert limits == [150e-6, 10_000]
-    assert [bar["at_least"] for bar in bars(named, "transactions by keys")] == [1_000]
-    growth = named["one item replaced, then total: 10,000 over 2,500"]
+    assert [bar["at_least"] for bar in bars(lines, "transactions by keys")] == [1_000]
+    growth = lines["one item replaced, then total: 10,000 over 2,500"]
     assert growth["bars"][0]["field"] == "times_smallest"
 
 
-def bars(named: dict[str, dict[str, Any]], removed: str) -> list[dict[str, Any]]:
-    return list(named[f"{FEW} {removed}: total"]["bars"])
+def bars(lines: dict[str, dict[str, Any]], removed: str) -> list[dict[str, Any]]:
+    return list(lines[f"{ROWS_A_REMOVAL} {removed}: total"]["bars"])
 
 
 def test_rows_are_removed_in_sql_as_in_calitree() -> None:
@@ -78,17 +78,17 @@ def test_rows_are_removed_in_sql_as_in_calitree() -> None:
         "items": [by_keys("items", tables["items"], rng), as_rows("items", tables["items"], rng)],
         "transactions": [by_keys("transactions", tables["transactions"], rng)],
     }
-    for name, pools_of in pools.items():
+    for name, pool in pools.items():
         columns = tables[name].column_names
-        for pool in pools_of:
-            (removal,) = pool[5]
+        for entries in pool:
+            (removal,) = entries[5]
             with duckdb.connect() as connection:
                 connection.register(name, tables[name])
                 gone = connection.sql(f"FROM {name} WHERE NOT ({removal.rest})").to_arrow_table()
-            given = removal.given.column_names
-            order = [(column, "ascending") for column in given]
-            assert gone.select(given).sort_by(order).equals(removal.given.sort_by(order))
-            assert gone.num_rows == FEW and gone.column_names == columns
+            names = removal.given.column_names
+            order = [(column, "ascending") for column in names]
+            assert gone.select(names).sort_by(order).equals(removal.given.sort_by(order))
+            assert gone.num_rows == ROWS_A_REMOVAL and gone.column_names == columns
     conditions = [removal.given for (removal,) in by_condition(tables["items"], rng)]
     assert len(set(conditions)) == len(conditions), "a new one every time"
     ((removal,), *_) = by_condition(tables["items"], rng)
@@ -134,12 +134,12 @@ def test_the_last_read_is_where_it_is() -> None:
 @pytest.mark.slow
 def test_lazy_agrees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lazy, "SHARES", (0, 1, 50, 100))
-    named = results("lazy", tmp_path, "--scale", "0.01")
-    assert len(named) == 3 * 4 + 1
-    one = named["local: 1 % reads, lazy"]
+    lines = results("lazy", tmp_path, "--scale", "0.01")
+    assert len(lines) == 3 * 4 + 1
+    one = lines["local: 1 % reads, lazy"]
     assert [bar["at_least"] for bar in one["bars"]] == [20, pytest.approx(1 / 1.1)]
-    assert named["local: lazy update of one row"]["bars"][0]["at_most"] == 100e-6
-    assert named["local: 50 % reads, eager or anew"]["against"] == "recompute"
+    assert lines["local: lazy update of one row"]["bars"][0]["at_most"] == 100e-6
+    assert lines["local: 50 % reads, eager or anew"]["against"] == "recompute"
 
 
 @pytest.mark.slow
@@ -150,21 +150,21 @@ def test_lazy_agrees_on_spark(
     monkeypatch.setattr(lazy, "DIMENSIONS", 1 << 20)  # the sales are Spark's
     monkeypatch.setattr(lazy, "OPERATIONS", 20)
     monkeypatch.setattr(lazy, "UPDATES", 5)
-    named = results("lazy", tmp_path, "--scale", "0.01", "--engine", "spark")
-    assert len(named) == 3 + 1
-    assert named["spark: lazy update of one row"]["runs"] == 5
+    lines = results("lazy", tmp_path, "--scale", "0.01", "--engine", "spark")
+    assert len(lines) == 3 + 1
+    assert lines["spark: lazy update of one row"]["runs"] == 5
 
 
 # -- stream ----------------------------------------------------------------------------------------
 
 
 def test_stream_agrees(tmp_path: Path) -> None:
-    named = results("stream", tmp_path, "--rows", "5000", "--batches", "5")
-    assert len(named) == 3
-    batch = named["1,000 rows, all messages"]
+    lines = results("stream", tmp_path, "--rows", "5000", "--batches", "5")
+    assert len(lines) == 3
+    batch = lines["1,000 rows, all messages"]
     assert batch["agree"] is True and batch["runs"] == 5
     assert batch["bars"][0]["at_most"] == 0.02
-    memory = named["this process: memory of the last quarter over the second"]
+    memory = lines["this process: memory of the last quarter over the second"]
     assert 0 < memory["bytes_first"] <= memory["bytes_max"] and memory["samples"] == 6
 
 
@@ -175,11 +175,11 @@ def test_stream_agrees_on_spark(
     monkeypatch.setattr(stream, "SAMPLE_EVERY", 0.5)
     monkeypatch.setattr(stream, "DIMENSIONS", 1 << 10)  # the sales are Spark's
     given = ("--rows", "5000", "--batches", "5", "--spark", "--minutes", "0.1")
-    named = results("stream", tmp_path, *given)
-    batch = named["Spark: a batch of files of 1,000 rows"]
+    lines = results("stream", tmp_path, *given)
+    batch = lines["Spark: a batch of files of 1,000 rows"]
     assert batch["agree"] is True
     assert 0 < batch["batches"] <= batch["files"] and batch["rows"] == 1000 * batch["files"]
-    assert named["Spark: the JVM: memory of the last quarter over the second"]["bytes_last"] > 0
+    assert lines["Spark: the JVM: memory of the last quarter over the second"]["bytes_last"] > 0
 
 
 # -- triangles -------------------------------------------------------------------------------------
@@ -194,12 +194,12 @@ def test_the_data_of_the_paper() -> None:
 
 
 def test_triangle_updates_agree(tmp_path: Path) -> None:
-    named = results("triangle_updates", tmp_path, "--side", "5")
-    assert len(named) == 2 * (2 + 2 * (2 + 2))
+    lines = results("triangle_updates", tmp_path, "--side", "5")
+    assert len(lines) == 2 * (2 + 2 * (2 + 2))
     reduced, redundant = (
-        named[f"unbalanced: calibrate and count, {tree}"] for tree in ("reduced", "redundant")
+        lines[f"unbalanced: calibrate and count, {tree}"] for tree in ("reduced", "redundant")
     )
     assert reduced["bytes"] == 0 < redundant["bytes"]
     for name in ("balanced", "unbalanced"):
-        assert named[f"{name}: 25 rows of S and count, redundant"]["against"] == "DuckDB"
-        assert named[f"{name}: 1 rows of S, refresh after it, reduced"]["seconds"] > 0
+        assert lines[f"{name}: 25 rows of S and count, redundant"]["against"] == "DuckDB"
+        assert lines[f"{name}: 1 rows of S, refresh after it, reduced"]["seconds"] > 0

@@ -18,31 +18,36 @@ from typer.testing import CliRunner, Result
 
 import calitree as ct
 from calitree.cli.main import app
-from calitree.cli.model import Model
+from calitree.cli.model import ModelFile
 from tests.support import shop
 
 
-def run(*words: object) -> Result:
-    return CliRunner().invoke(app, [str(each) for each in words])
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
-def out(*words: object) -> str:
+def out(*arguments: object) -> str:
     """What a command prints that ends well and complains of nothing."""
-    done = run(*words)
+    done = run(*arguments)
     assert (done.exit_code, done.stderr) == (0, ""), done.output
     return done.stdout
 
 
-def refusal(*words: object) -> str:
+def refusal(*arguments: object) -> str:
     """The one line that a command refuses with."""
-    done = run(*words)
+    done = run(*arguments)
     assert done.exit_code == 2 and done.stdout == "", done.output
     assert done.stderr.startswith("calitree: ") and done.stderr.count("\n") == 1
     return done.stderr.removeprefix("calitree: ").rstrip("\n")
 
 
-def process(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "calitree.cli.main", *(str(each) for each in words)]
+def process(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    command = [
+        sys.executable,
+        "-m",
+        "calitree.cli.main",
+        *(str(argument) for argument in arguments),
+    ]
     return subprocess.run(command, capture_output=True, text=True, **options)
 
 
@@ -55,8 +60,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(here / "tree")
 
 
-def ask(tree: str, *words: object) -> str:
-    return out("query", tree, "--engine", "local", *words)
+def ask(tree: str, *arguments: object) -> str:
+    return out("query", tree, "--engine", "local", *arguments)
 
 
 # -- calibrate, status, vacuum -------------------------------------------------------------------
@@ -184,10 +189,10 @@ def test_json_is_json(tree: str) -> None:
     def not_json(word: str) -> None:
         raise AssertionError(word)
 
-    words = [word for column in EVERYTHING for word in ("--by", column)]
-    text = ask(tree, *words, "-m", "paid=sum(paid)", "-f", "json")
+    arguments = [word for column in EVERYTHING for word in ("--by", column)]
+    text = ask(tree, *arguments, "-m", "paid=sum(paid)", "-f", "json")
     rows = [json.loads(line, parse_constant=not_json) for line in text.splitlines()]
-    found = {row["paid"]: row for row in rows}
+    by_paid = {row["paid"]: row for row in rows}
     at = "2024-01-31T12:30:00+00:00"
     for paid, *values in (
         ("1.50", "2024-01-31", at, 0.5, "ff00", ""),
@@ -195,7 +200,7 @@ def test_json_is_json(tree: str) -> None:
         ("0.10", "2024-01-31", at, "Infinity", "61", ""),
         ("7.00", None, at, "-Infinity", None, None),
     ):
-        assert found[paid] == {**dict(zip(EVERYTHING, values, strict=True)), "paid": paid}
+        assert by_paid[paid] == {**dict(zip(EVERYTHING, values, strict=True)), "paid": paid}
     assert "é" in text
 
 
@@ -213,14 +218,14 @@ def test_csv_tells_null_from_an_empty_text(tree: str) -> None:
 
 @pytest.mark.parametrize("form", ["table", "csv", "json"])
 def test_a_file_holds_what_would_be_printed(tree: str, form: str, tmp_path: Path) -> None:
-    words = ("--by", "note", "-f", form)
-    assert ask(tree, *words, "-o", tmp_path / "answer") == ""
-    assert (tmp_path / "answer").read_text(encoding="utf-8") == ask(tree, *words)
+    arguments = ("--by", "note", "-f", form)
+    assert ask(tree, *arguments, "-o", tmp_path / "answer") == ""
+    assert (tmp_path / "answer").read_text(encoding="utf-8") == ask(tree, *arguments)
 
 
 def test_parquet_keeps_the_types(tree: str, tmp_path: Path) -> None:
-    words = [word for column in EVERYTHING for word in ("--by", column)]
-    ask(tree, *words, "-f", "parquet", "-o", tmp_path / "answer.parquet")
+    arguments = [word for column in EVERYTHING for word in ("--by", column)]
+    ask(tree, *arguments, "-f", "parquet", "-o", tmp_path / "answer.parquet")
     live = ct.open(tree, engine="local").query(group_by=EVERYTHING)
     assert str(parquet.read_table(tmp_path / "answer.parquet")) == str(live.arrow())
 
@@ -252,7 +257,7 @@ def test_who_stops_reading_is_no_error(tree: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (["--by", "cty"], "No relation has a column 'cty'. Did you mean city?"),
         (["-f", "xml"], "There is no format 'xml'. There are: csv, json, parquet, table."),
@@ -283,8 +288,10 @@ def test_who_stops_reading_is_no_error(tree: str) -> None:
         ),
     ],
 )
-def test_wrong_questions(tree: str, words: list[str], message: str) -> None:
-    assert refusal("query", tree, "--engine", "local", *words) == message.replace("{tree}", tree)
+def test_wrong_questions(tree: str, arguments: list[str], message: str) -> None:
+    assert refusal("query", tree, "--engine", "local", *arguments) == message.replace(
+        "{tree}", tree
+    )
 
 
 @pytest.mark.parametrize("command", ["query", "status", "vacuum"])
@@ -295,10 +302,10 @@ def test_there_is_no_tree(command: str, tmp_path: Path) -> None:
 
 
 def test_wrong_models(tmp_path: Path) -> None:
-    def message(model: str, *words: object) -> str:
+    def message(model: str, *arguments: object) -> str:
         file.write_text(model)
         return refusal(
-            "calibrate", file, "--out", tmp_path / "tree", *(words or ("--engine", "local"))
+            "calibrate", file, "--out", tmp_path / "tree", *(arguments or ("--engine", "local"))
         )
 
     file = shop.write(tmp_path)
@@ -327,7 +334,7 @@ def test_wrong_models(tmp_path: Path) -> None:
 
 
 def test_a_relation_that_is_gone(tmp_path: Path) -> None:
-    model, tree = Model.read(shop.write(tmp_path)), str(tmp_path / "tree")
+    model, tree = ModelFile.read(shop.write(tmp_path)), str(tmp_path / "tree")
     model.calibrate(model.graph("local")).save(tree, copy_below=0)
     shutil.rmtree(tmp_path / "data" / "sales")
     assert ask(tree, "-m", "revenue") == "revenue\n75\n"
@@ -340,7 +347,7 @@ def test_a_relation_that_is_gone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "thing"),
+    ("arguments", "thing"),
     [
         (["frobnicate"], "frobnicate"),
         (["query"], "tree"),
@@ -349,8 +356,8 @@ def test_a_relation_that_is_gone(tmp_path: Path) -> None:
         (["calibrate", "m", "--out", "t", "--in-process", "-1"], "--in-process"),
     ],
 )
-def test_wrong_words(words: list[str], thing: str) -> None:
-    done = run(*words)
+def test_wrong_words(arguments: list[str], thing: str) -> None:
+    done = run(*arguments)
     assert done.exit_code == 2 and done.stdout == ""
     usage, *_, error = done.stderr.splitlines()
     assert usage.startswith("Usage: ") and error.startswith("Error: ") and thing in error
@@ -381,8 +388,8 @@ def test_interrupting(tmp_path: Path) -> None:
         signal.signal(signal.SIGINT, before)
     with (tmp_path / "model.toml").open("w"):  # waits until somebody reads
         running.send_signal(signal.SIGINT)
-        _, told = running.communicate(timeout=60)
-    assert (running.returncode, told) == (130, "calitree: interrupted\n")
+        _, errors = running.communicate(timeout=60)
+    assert (running.returncode, errors) == (130, "calitree: interrupted\n")
     assert not (tmp_path / "tree").exists()
 
 
@@ -390,7 +397,7 @@ def test_interrupting(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "parts"),
+    ("arguments", "parts"),
     [
         ([], ["calibrate", "query", "status", "vacuum", "demo", "warm-up", "--version"]),
         (["calibrate"], ["[relations]", "[[joins]]", "[measures]", "--out", "--in-process"]),
@@ -399,8 +406,8 @@ def test_interrupting(tmp_path: Path) -> None:
         (["vacuum"], ["--keep", "--grace", "nobody should be saving"]),
     ],
 )
-def test_help(words: list[str], parts: list[str]) -> None:
-    text = out(*words, "--help")
+def test_help(arguments: list[str], parts: list[str]) -> None:
+    text = out(*arguments, "--help")
     assert text.startswith("Usage: ")
     for part in parts:
         assert part in text

@@ -1,4 +1,4 @@
-"""Model files: what they say, where their paths lead, and what is wrong in them."""
+"""ModelFile files: what they say, where their paths lead, and what is wrong in them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import calitree as ct
-from calitree.cli.model import Model
+from calitree.cli.model import ModelFile
 from calitree.errors import ModelError
 from tests.support import shop
 
@@ -17,12 +17,12 @@ JOIN = '[[joins]]\nleft = "sales"\nright = "stores"\non = {store = "id"}\n'
 
 
 def rows(file: Path, **question: Any) -> list[dict[str, Any]]:
-    model = Model.read(file)
+    model = ModelFile.read(file)
     return model.calibrate(model.graph("local")).query(**question).rows()
 
 
 def test_a_model_says_what_the_calls_would(tmp_path: Path) -> None:
-    model = Model.read(shop.write(tmp_path))
+    model = ModelFile.read(shop.write(tmp_path))
     graph = ct.JoinGraph("local")
     graph.add_relation("sales", str(tmp_path / "data/sales/*.parquet"))
     graph.add_relation("stores", str(tmp_path / "data/stores.csv"))
@@ -65,10 +65,10 @@ def test_ways_to_name_files(sales: str, tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_single_word_is_a_file_beside_or_a_table(tmp_path: Path) -> None:
     file = shop.write(tmp_path, '[relations]\nsales = "sales"\n')
-    assert Model.read(file)._located("sales", "sales") == "sales"
+    assert ModelFile.read(file)._located("sales", "sales") == "sales"
     (tmp_path / "sales").mkdir()
-    assert Model.read(file)._located("sales", "sales") == str(tmp_path / "sales")
-    assert Model.read(file)._located("sales", "s3://bucket/x") == "s3://bucket/x"
+    assert ModelFile.read(file)._located("sales", "sales") == str(tmp_path / "sales")
+    assert ModelFile.read(file)._located("sales", "s3://bucket/x") == "s3://bucket/x"
 
 
 def test_what_may_be_left_out(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_what_may_be_left_out(tmp_path: Path) -> None:
 
 def test_the_pivot(tmp_path: Path) -> None:
     pivot = '[pivot]\ngroup_by = ["city"]\nwhere = "price > 5"\n'
-    model = Model.read(shop.write(tmp_path, RELATIONS + JOIN + pivot))
+    model = ModelFile.read(shop.write(tmp_path, RELATIONS + JOIN + pivot))
     wide = model.calibrate(model.graph("local"))
     assert wide.pivot[:2] == (("city",), "price > 5")
     assert wide.plan(group_by=["city"], where="price > 5").computed == ()
@@ -159,9 +159,9 @@ def test_what_is_wrong_in_what_it_says(text: str, message: str, tmp_path: Path) 
 
 def test_no_file(tmp_path: Path) -> None:
     with pytest.raises(ModelError) as caught:
-        Model.read(tmp_path / "nope.toml")
+        ModelFile.read(tmp_path / "nope.toml")
     assert str(caught.value) == f"Cannot read {tmp_path}/nope.toml: No such file or directory."
     file = tmp_path / "latin.toml"
     file.write_bytes('[relations]\nx = "é"\n'.encode("latin-1"))
     with pytest.raises(ModelError, match=r"latin.toml is not TOML: 'utf-8' codec"):
-        Model.read(file)
+        ModelFile.read(file)

@@ -75,20 +75,20 @@ def ask(files: str) -> None:
 
 
 def keyed(engine: object, source: object) -> None:
-    made = ct.JoinGraph(engine)
-    made.add_relation("f", source)
-    made.add_relation("d", source)
-    made.add_join("f", "d", on="k")
-    made.calibrate().query(group_by=["f.k"], measures={"n": "count(*)", "m": "max(f.k)"})
+    graph = ct.JoinGraph(engine)
+    graph.add_relation("f", source)
+    graph.add_relation("d", source)
+    graph.add_join("f", "d", on="k")
+    graph.calibrate().query(group_by=["f.k"], measures={"n": "count(*)", "m": "max(f.k)"})
 
 
 def cyclic(engine: object) -> ct.WideTable:
     rng = np.random.default_rng(0)
-    made = ct.JoinGraph(engine)
+    graph = ct.JoinGraph(engine)
     for name, (left, right) in {"a": "xy", "b": "yz", "c": "zx"}.items():
-        made.add_relation(
+        graph.add_relation(
             name, {left: rng.integers(0, 40, 900), right: rng.integers(0, 40, 900), "v": range(900)}
         )
     for left, right, on in (("a", "b", "y"), ("b", "c", "z"), ("c", "a", "x")):
-        made.add_join(left, right, on=on)
-    return made.calibrate({"n": "count(*)", "s": "sum(a.v * b.v)", "m": "max(c.v)"})
+        graph.add_join(left, right, on=on)
+    return graph.calibrate({"n": "count(*)", "s": "sum(a.v * b.v)", "m": "max(c.v)"})

@@ -14,7 +14,7 @@ from benchmarks.tpcds_data import FACT, store_channel, store_graph
 from benchmarks.tpcds_questions import MEASURES, QUESTIONS
 from calitree import WideTable
 from calitree.engines.hybrid import HybridEngine
-from calitree.engines.hybrid.routing import Place
+from calitree.engines.hybrid.routing import Location
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,7 +52,7 @@ def test_twenty_questions_agree_with_spark(wide: WideTable) -> None:
     large = {
         name
         for name, relation in wide.schema.relations.items()
-        if engine._part(relation.table).place is Place.FILES
+        if engine.transfers.stats(relation.table).location is Location.FILES
     }
     assert large == {FACT, "customer_demographics"}, "both are read by Spark's tasks"
     checked = wide.verify([question.arguments for question in QUESTIONS])

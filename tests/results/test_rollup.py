@@ -74,9 +74,9 @@ def test_spark(spark: Any, tmp_path: Path, engine: str) -> None:
     wide = wide_of(spark_engine_named(engine, spark, tmp_path), table)
     local = wide_of("local", table)
     for one in (wide, local):
-        found = {row["g"]: row for row in one.query(["g"]).groups.without().rows()}
-        assert found["b"] == {"g": "b", "n": 2, "mean": 1.0, "least": 1, "most": "w"}
-        assert found[None] == {"g": None, "n": 2, "mean": 1.5, "least": 1, "most": "v"}
+        by_group = {row["g"]: row for row in one.query(["g"]).groups.without().rows()}
+        assert by_group["b"] == {"g": "b", "n": 2, "mean": 1.0, "least": 1, "most": "w"}
+        assert by_group[None] == {"g": None, "n": 2, "mean": 1.5, "least": 1, "most": "v"}
 
 
 def test_groups_of_rows_apart_are_added() -> None:

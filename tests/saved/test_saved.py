@@ -589,7 +589,7 @@ def test_what_cannot_be_saved(tmp_path: Path) -> None:
 def test_from_spark_to_local_and_back(
     spark: SparkSession, tmp_path: Path, small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("calitree.engines.spark.saved.SMALL", small)
+    monkeypatch.setattr("calitree.engines.spark.saved.MAX_COLLECTED_BYTES", small)
     live = calibrated(SparkEngine(spark), rows=60)
     live.save(tmp_path / "spark")
     expected = answers(calibrated("local", rows=60))
@@ -608,7 +608,7 @@ def test_from_spark_to_local_and_back(
 def test_from_local_to_spark(
     spark: SparkSession, tmp_path: Path, small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("calitree.engines.spark.saved.SMALL", small)
+    monkeypatch.setattr("calitree.engines.spark.saved.MAX_COLLECTED_BYTES", small)
     live = calibrated("local", rows=60, group_by=["city", "sales.label"])
     live.save(tmp_path)
     opened = ct.open(tmp_path, engine=SparkEngine(spark))
@@ -620,7 +620,7 @@ def test_from_local_to_spark(
 def test_types_between_spark_and_local(
     spark: SparkSession, tmp_path: Path, small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("calitree.engines.spark.saved.SMALL", small)
+    monkeypatch.setattr("calitree.engines.spark.saved.MAX_COLLECTED_BYTES", small)
     columns = {
         "zone": pa.array([10**15, 5, None, 5], pa.timestamp("us", "Europe/Berlin")),
         "plain": pa.array([10**15, 5, None, 5], pa.timestamp("us")),

@@ -1,5 +1,9 @@
-"""What a calibrated tree is for. Each application asks questions as any user would, and knows nothing of
-engines. To import them is to make them methods of `WideTable`.
+"""Applications of calibrated trees, each a method of `WideTable` once this package is imported.
+
+All of them ask questions through `WideTable.query` or `ask`. Two calibrate more pivots, through
+`Branch.add_pivots`: `search` for the sums of a model, `cube` for its group-bys. `cube` also reads the sizes of
+messages, through the snapshot and the store, and `verify` builds the join, through the engine protocol.
+None imports an engine.
 """
 
 from calitree.apps import cube, explain, regression, search, verify

@@ -1,9 +1,7 @@
-"""`calitree demo`: a year of New York flights, calibrated on Spark, then eight delta queries, each
-checked.
+"""`calitree demo`: a year of New York flights, calibrated on Spark, then eight delta queries.
 
 Five tables (flights, airlines, airports, planes, weather) with a composite key, NULLs and rows
-without a partner. Every answer is compared with the same question on the join that Spark really
-builds.
+without a partner. Every answer is compared with that of the join that Spark really builds.
 """
 
 from __future__ import annotations
@@ -70,7 +68,7 @@ def read_flights() -> dict[str, pa.Table]:
 
 
 def write_flights(directory: Path) -> dict[str, str]:
-    """The same as Parquet files, as a pipeline would find them."""
+    """Write them as Parquet files; the paths by name."""
     import pyarrow.parquet
 
     paths = {}
@@ -92,8 +90,8 @@ def flights_graph(sources: Mapping[str, Any], engine: Any) -> JoinGraph:
     return graph
 
 
-LARGE = 1 << 20
-"""Bytes of a relation that the demo leaves to Spark: more than all but the flights have."""
+MAX_IN_PROCESS_BYTES = 1 << 20
+"""The demo leaves larger relations to Spark; only the flights are."""
 
 MEASURES = {"flights": "count(*)", "delay": "avg(arr_delay)", "miles": "sum(distance)"}
 
@@ -118,7 +116,7 @@ def run(engine: Any = "hybrid", console: Console | None = None) -> bool:
     """Run the demo; True if every answer agrees with the join really built."""
     if engine == "hybrid":
         # A year of flights would fit into this process; here it stands for what does not.
-        engine = HybridEngine(in_process=LARGE)
+        engine = HybridEngine(in_process=MAX_IN_PROCESS_BYTES)
     if console is None:
         console = Console()
         console = console if console.is_terminal else Console(width=120)
@@ -140,22 +138,17 @@ def run(engine: Any = "hybrid", console: Console | None = None) -> bool:
 
 
 def report(verification: Verification) -> Table:
-    """One line a question: what it answers, what it reused, and both times."""
+    """One line for each question: an excerpt of the answer, what was reused, and both times."""
     table = Table()
     for title in ("question", "answer", "reused", "computed", "ours", "built join", "agrees"):
         right = title in ("reused", "computed", "ours", "built join")
         table.add_column(title, justify="right" if right else "left", no_wrap=right)
     for name, check in zip(QUESTIONS, verification.checks, strict=True):
         plan = check.result.plan
-        table.add_row(
-            name,
-            excerpt(check),
-            str(len(plan.reused)),
-            str(len(plan.computed)),
-            f"{check.seconds * 1e3:,.1f} ms",
-            f"{check.plain_seconds * 1e3:,.1f} ms",
-            "[red]" + check.difference if check.difference else "yes",
-        )
+        cells = [name, excerpt(check), str(len(plan.reused)), str(len(plan.computed))]
+        cells += [f"{s * 1e3:,.1f} ms" for s in (check.seconds, check.plain_seconds)]
+        cells.append("[red]" + check.difference if check.difference else "yes")
+        table.add_row(*cells)
     return table
 
 
@@ -174,10 +167,6 @@ def excerpt(check: Check) -> str:
 def _shown(value: object) -> str:
     if value is None:
         return "NULL"
-    return (
-        f"{value:,.2f}"
-        if isinstance(value, float)
-        else f"{value:,}"
-        if isinstance(value, int)
-        else str(value)
-    )
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

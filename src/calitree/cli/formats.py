@@ -1,4 +1,4 @@
-"""An answer as the command line gives it: a table to look at, or a file for another program."""
+"""An answer as the command line writes it: a table to look at, or a file for another program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FORMATS = ("table", "csv", "json", "parquet")
 
 
 def check_format(form: str, output: Path | None) -> None:
-    """An error for a format that there is not, before anything is computed for it."""
+    """Raise an error for an unknown format, before anything is computed."""
     if form not in FORMATS:
         raise QueryError(f"There is no format {form!r}.{did_you_mean(form, FORMATS)}")
     if form == "parquet" and output is None:
@@ -28,17 +28,17 @@ def check_format(form: str, output: Path | None) -> None:
 def write(result: Result, form: str, output: Path | None) -> None:
     """Write an answer to a file, or to standard output."""
     if output is None:
-        sys.stdout.write(text_of(result, form))
+        sys.stdout.write(rendered(result, form))
         sys.stdout.flush()
         return
-    content = _parquet(result) if form == "parquet" else text_of(result, form).encode()
+    content = _parquet(result) if form == "parquet" else rendered(result, form).encode()
     try:
         output.write_bytes(content)
     except OSError as error:
         raise QueryError(f"Cannot write {output}: {error.strerror}.") from error
 
 
-def text_of(result: Result, form: str) -> str:
+def rendered(result: Result, form: str) -> str:
     """An answer in one of the formats that are text."""
     if form == "table":
         return f"{result.text()}\n" if len(result) else f"{result.text()}\n0 rows\n"
@@ -72,7 +72,7 @@ def _csv(table: pa.Table) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON can have it: what it has no word for is text, and bytes are hexadecimal."""
+    """A value as JSON can write it: other types as text, and bytes as hexadecimal digits."""
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, float) and not math.isfinite(value):

@@ -1,4 +1,4 @@
-"""The command line: a thin layer over the package."""
+"""The command line, a thin layer over the package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from calitree.cli.formats import check_format, write
-from calitree.cli.model import Model
+from calitree.cli.model import ModelFile
 from calitree.engines.spark.session import spark_session
 from calitree.engines.spark.session.launch import LOCAL
 from calitree.engines.spark.session.startup import warm_up as archive_classes
@@ -31,6 +31,7 @@ class Commands(TyperGroup):
     """All commands: our own errors are one line on standard error, not a traceback."""
 
     def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
         try:
             return super().invoke(ctx)
         except CalitreeError as error:
@@ -57,6 +58,10 @@ ENGINE = "Who computes: hybrid, spark or local; hybrid if PySpark is installed, 
 NAMED = re.compile(r"\s*([^\W\d]\w*)\s*=\s*(.+)", re.DOTALL)
 """A new measure: its name, and its SQL."""
 
+Tree = Annotated[str, typer.Argument(help="The directory (or URL) of a saved tree.")]
+EngineName = Annotated[str | None, typer.Option(help=ENGINE)]
+Version = Annotated[int | None, typer.Option(help="An older version of the tree.")]
+
 
 @app.callback(invoke_without_command=True)
 def top(
@@ -65,6 +70,7 @@ def top(
         bool, typer.Option("--trace", help="Tell of an error also where it came from, in full.")
     ] = False,
 ) -> None:
+    """Options that come before the command."""
     if version:
         typer.echo(f"calitree {__version__}")
         raise typer.Exit
@@ -92,7 +98,7 @@ def calibrate(
         Path, typer.Argument(help="A TOML file of relations, joins and measures.", dir_okay=False)
     ],
     out: Annotated[str, typer.Option(help="The directory (or URL) to save the tree in.")],
-    engine: Annotated[str | None, typer.Option(help=ENGINE)] = None,
+    engine: EngineName = None,
     master: Annotated[
         str | None, typer.Option(help="Where Spark runs, such as local[4] or spark://host:7077.")
     ] = None,
@@ -124,7 +130,7 @@ def calibrate(
         n = "count(*)"
         revenue = "sum(sales.price)"
     """
-    given = Model.read(model)
+    given = ModelFile.read(model)
     graph = given.graph(_engine(engine, master, remote, in_process))
     # Where nothing can be saved, that is better known before long work than after it.
     Directory(out).make(MANIFESTS)
@@ -137,7 +143,7 @@ def calibrate(
 
 @app.command()
 def query(
-    tree: Annotated[str, typer.Argument(help="The directory (or URL) of a saved tree.")],
+    tree: Tree,
     by: Annotated[
         list[str] | None, typer.Option("--by", "-b", help="A column to group by. Repeatable.")
     ] = None,
@@ -158,9 +164,9 @@ def query(
     plan: Annotated[
         bool, typer.Option("--plan", help="Show what would be reused and computed, only.")
     ] = False,
-    engine: Annotated[str | None, typer.Option(help=ENGINE)] = None,
+    engine: EngineName = None,
     master: Annotated[str | None, typer.Option(help="Where Spark runs, if it is needed.")] = None,
-    version: Annotated[int | None, typer.Option(help="An older version of the tree.")] = None,
+    version: Version = None,
 ) -> None:
     """Ask a saved tree: any groups, filters and measures.
 
@@ -194,8 +200,8 @@ def query(
 
 @app.command()
 def status(
-    tree: Annotated[str, typer.Argument(help="The directory (or URL) of a saved tree.")],
-    version: Annotated[int | None, typer.Option(help="An older version of the tree.")] = None,
+    tree: Tree,
+    version: Version = None,
 ) -> None:
     """Tell what a saved tree holds, and which relations are missing."""
     typer.echo(str(status_of(tree, version)))
@@ -203,7 +209,7 @@ def status(
 
 @app.command()
 def vacuum(
-    tree: Annotated[str, typer.Argument(help="The directory (or URL) of a saved tree.")],
+    tree: Tree,
     keep: Annotated[int, typer.Option(help="How many of the newest versions to keep.")] = 1,
     grace: Annotated[
         float,
@@ -242,7 +248,7 @@ def warm_up(
 def _engine(
     name: str | None, master: str | None, remote: str | None, in_process: int | None
 ) -> Any:
-    """What JoinGraph takes; a master or server makes a session there."""
+    """What `JoinGraph` takes; with a master or a server, an engine with a session there."""
     if master is None and remote is None and in_process is None:
         return name
     from calitree.engines.hybrid import HybridEngine
@@ -253,9 +259,8 @@ def _engine(
         raise EngineError(f"--master, --remote and --in-process are not for the {name} engine.")
     if master is not None and remote is not None:
         raise EngineError("--master and --remote both say where Spark is; give one of them.")
-    session = None
-    if master is not None or remote is not None:
-        session = spark_session(master or LOCAL, remote=remote)
+    elsewhere = master is not None or remote is not None
+    session = spark_session(master or LOCAL, remote=remote) if elsewhere else None
     if name == "spark":
         return SparkEngine(session)
     limit = Limits().in_process if in_process is None else in_process << 20
@@ -263,27 +268,27 @@ def _engine(
 
 
 def _measures(given: list[str] | None, known: Mapping[str, MeasureLike]) -> Any:
-    """Names of the tree's own measures and new ones, in the order they were given.
+    """The tree's own measures by name, and new ones, in the order they were given.
 
-    A new one without a name is called as it is written.
+    A new one without a name has its text as its name.
     """
     if not given:
         return None
-    found: dict[str, MeasureLike] = {}
-    for each in given:
-        named = NAMED.fullmatch(each)
-        name, text = (named[1], named[2]) if named else (each, each)
-        if not named and "(" not in each:
-            if each not in known:
-                hint = did_you_mean(each, known)
+    measures: dict[str, MeasureLike] = {}
+    for option in given:
+        named = NAMED.fullmatch(option)
+        name, measure = (named[1], named[2]) if named else (option, option)
+        if not named and "(" not in option:
+            if option not in known:
+                hint = did_you_mean(option, known)
                 raise QueryError(
-                    f"There is no measure {each!r}.{hint} A new one is given as name=EXPRESSION."
+                    f"There is no measure {option!r}.{hint} A new one is given as name=EXPRESSION."
                 )
-            text = known[each]
-        if name in found:
+            measure = known[option]
+        if name in measures:
             raise QueryError(f"There are two measures {name!r}; give one another name.")
-        found[name] = text
-    return found
+        measures[name] = measure
+    return measures
 
 
 def main() -> None:

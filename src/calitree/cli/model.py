@@ -1,4 +1,4 @@
-"""A join graph and a pivot query in a file, for the command line:
+"""A join graph and a pivot query in a file, for the command line.
 
 [relations]
 sales = "data/sales/*.parquet"        # paths are relative to this file
@@ -40,8 +40,8 @@ PIVOT = ("group_by", "where")
 
 
 @dataclass(frozen=True)
-class Model:
-    """What a model file says."""
+class ModelFile:
+    """The contents of a model file."""
 
     path: Path
     relations: Mapping[str, Any]
@@ -51,8 +51,8 @@ class Model:
     where: str | None = None
 
     @classmethod
-    def read(cls, path: str | Path) -> Model:
-        """Read and check a model file; what is wrong in it is told by its name there."""
+    def read(cls, path: str | Path) -> ModelFile:
+        """Read and check a model file; errors name the entry that is wrong."""
         path = Path(path)
         try:
             given = tomllib.loads(path.read_text(encoding="utf-8-sig"))
@@ -65,7 +65,7 @@ class Model:
         if not relations:
             raise ModelError(f'{path} names no relation: [relations], then name = "path".')
         joins = given.get("joins", [])
-        if not isinstance(joins, list) or not all(isinstance(each, dict) for each in joins):
+        if not isinstance(joins, list) or not all(isinstance(join, dict) for join in joins):
             raise ModelError(f"{path}: each join is a [[joins]] of its own.")
         for number, join in enumerate(joins, 1):
             _only(path, f"join {number}", join, JOIN)
@@ -81,7 +81,14 @@ class Model:
         group_by = pivot.get("group_by", [])
         if not isinstance(group_by, list):
             raise ModelError(f"{path}: group_by is a list of columns, not {group_by!r}.")
-        return cls(path, relations, tuple(joins), measures, tuple(group_by), pivot.get("where"))
+        return cls(
+            path=path,
+            relations=relations,
+            joins=tuple(joins),
+            measures=measures,
+            group_by=tuple(group_by),
+            where=pivot.get("where"),
+        )
 
     def graph(self, engine: Any = None) -> JoinGraph:
         """The relations and joins."""
@@ -93,28 +100,28 @@ class Model:
         return graph
 
     def calibrate(self, graph: JoinGraph, progress: Progress | bool | None = None) -> WideTable:
-        """The wide table of the pivot, over what `graph` has made."""
+        """Calibrate what `graph` returns, for the pivot."""
         return graph.calibrate(self.measures, self.group_by, self.where, progress=progress)
 
     def _located(self, name: str, source: Any) -> Any:
-        """Paths from where the file is; a URL or the name of a Spark table as it stands."""
+        """A path relative to the model file; a URL or the name of a Spark table as it stands."""
         if isinstance(source, list) and source:
-            return [self._located(name, each) for each in source]
+            return [self._located(name, part) for part in source]
         if not isinstance(source, str) or not source:
             raise ModelError(f"{self.path}: relation {name} is a path or a table, not {source!r}.")
         path = Path(source).expanduser()
         beside = self.path.parent / path
         if is_url(source) or not (looks_like_a_path(source) or beside.exists()):
             return source
-        # Only what the file says is a pattern; the name of a directory above may look like one.
+        # Only the path in the file is a pattern; the name of a directory above may look like one.
         return str(beside if beside.exists() else Path(glob.escape(str(self.path.parent))) / path)
 
 
 def _table(path: Path, given: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = given.get(name, {})
-    if not isinstance(found, dict):
-        raise ModelError(f"{path}: {name} is a section, [{name}], not {found!r}.")
-    return found
+    section = given.get(name, {})
+    if not isinstance(section, dict):
+        raise ModelError(f"{path}: {name} is a section, [{name}], not {section!r}.")
+    return section
 
 
 def _only(path: Path, where: str, given: Mapping[str, Any], known: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""Compiling all loops now, so that no question has to wait for it."""
+"""Compiling all loops ahead of time, so that no question has to wait for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from calitree.join_graph import JoinGraph
 
 
 def warm_up() -> None:
-    """Ask a little of everything: every loop is called with every type of array it may get."""
+    """Ask questions that call every loop with every type of array it may get."""
     from calitree.engines.local import LocalEngine
 
     for large in (0, 1 << 62):
@@ -33,13 +33,13 @@ def warm_up() -> None:
             memory_limit=0,
             progress=False,
         )
-        for _ in range(3):  # an index of rows is made for the second, and used for the third
+        for _ in range(3):  # an index of rows is built for the second, and used for the third
             wide.query(group_by=["name", "weather"], where="shops.shop = 1")
             wide.query(group_by=["ticket", "guests"])
 
 
 def _tables() -> dict[str, pa.Table]:
-    """A cycle of three, and keys that are encoded in all ways: near and far, with NULL, as text."""
+    """A cycle of three, and keys that are encoded in all ways: dense, sparse, with NULL, as text."""
     rows = np.arange(64)
     far: Any = rows * (1 << 40)
     wide = pa.array((rows % 8 * (1 << 27)).astype(np.int32))

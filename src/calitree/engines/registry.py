@@ -1,54 +1,51 @@
-"""Engines by name. Each is imported when it is first named, as each brings a large library along."""
+"""Engines by name. Each is imported when it is first named, as each imports a large library."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, cast
 
-from calitree.engines.api.protocol import Engine
+from calitree.engines.api.protocol import Engine, PerGraph, missing_methods
 from calitree.errors import EngineError, did_you_mean
 
-NAMES = ("local", "hybrid", "spark", "reference")
+CLASSES = {
+    "local": "LocalEngine",
+    "hybrid": "HybridEngine",
+    "spark": "SparkEngine",
+    "reference": "ReferenceEngine",
+}
+"""The class of each engine, which is in the package of `calitree.engines` by the engine's name."""
 
 
 def engine_of(engine: Any) -> Engine:
-    """An engine for a join graph: from its name, a SparkSession, or itself; None is the best here.
+    """An engine for a new join graph, from its name, a SparkSession, or itself.
 
-    Where the tables of a graph share something in an engine, every graph has its own (`for_graph`).
+    None is the best that can run here.
     """
     engine = _engine_of(engine)
-    for_graph = getattr(engine, "for_graph", None)
-    return cast(Engine, engine if for_graph is None else for_graph())
+    return engine.for_graph() if isinstance(engine, PerGraph) else engine
 
 
-def _engine_of(engine: Any) -> Any:
+def _engine_of(engine: Any) -> Engine:
     if engine is None:
         engine = "hybrid" if find_spec("pyspark") else "local"
     if isinstance(engine, str):
-        if engine == "local":
-            from calitree.engines.local import LocalEngine
-
-            return LocalEngine()
-        if engine == "hybrid":
-            from calitree.engines.hybrid import HybridEngine
-
-            return HybridEngine()
-        if engine == "reference":
-            from calitree.engines.reference import ReferenceEngine
-
-            return ReferenceEngine()
-        if engine == "spark":
-            from calitree.engines.spark.engine import SparkEngine
-
-            return SparkEngine()
-        raise EngineError(f"There is no engine {engine!r}.{did_you_mean(engine, NAMES)}")
+        if engine not in CLASSES:
+            raise EngineError(f"There is no engine {engine!r}.{did_you_mean(engine, CLASSES)}")
+        return _class_of(engine)()
     if type(engine).__name__ == "SparkSession":
-        from calitree.engines.hybrid import HybridEngine
+        return _class_of("hybrid")(engine)
+    missing = ["name"] * (not hasattr(engine, "name")) + missing_methods(engine, Engine)
+    if missing:
+        raise EngineError(
+            f"An engine is one of {', '.join(CLASSES)}, a SparkSession or an object with a name, load, "
+            f"contract, how and arrow; got {type(engine).__name__}, which lacks {', '.join(missing)}."
+        )
+    return cast(Engine, engine)
 
-        return HybridEngine(engine)
-    if all(hasattr(engine, verb) for verb in ("load", "contract", "how", "arrow")):
-        return engine
-    raise EngineError(
-        f"An engine is one of {', '.join(NAMES)}, a SparkSession or an object with load, contract, "
-        f"how and arrow; got {type(engine).__name__}."
-    )
+
+def _class_of(name: str) -> Callable[..., Engine]:
+    engine: type[Engine] = getattr(import_module(f"calitree.engines.{name}"), CLASSES[name])
+    return engine

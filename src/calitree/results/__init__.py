@@ -1,1 +1,1 @@
-"""What comes back, and what can be made of it without asking again."""
+"""Answers, and what can be computed from one without another query."""

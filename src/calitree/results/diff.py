@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from calitree.cache import cached_property
+from calitree.grouping import canonical
 from calitree.query.binder import Measures, Question
 from calitree.results.result import Result
-from calitree.results.tabular import Tabular, text_of
+from calitree.results.tabular import Tabular
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-
 Ask = Callable[[Question], tuple[Result, Result]]
-"""What a question is answered before and after."""
+"""Answers a question at both versions."""
 
 
 class Difference(Tabular):
-    """The groups whose measures are not the same, each measure before and after.
+    """The groups whose measures are not the same at two versions, each measure before and after.
 
-    A measure `n` gives the columns `n_before` and `n_after`, and if it is a number `n_change`. A group
-    that was not there before, or is not after, has NULL on that side; counts and sums then change from
-    or to 0, and other measures by NULL.
+    Made by `WideTable.diff`. A measure `n` gives the columns `n_before` and `n_after`, and if it is a
+    number `n_change`. A group that was not there before, or is not after, has NULL on that side; counts
+    and sums then change from or to 0, and other measures by NULL.
+
+    Attributes:
+        before: The answer at the first version.
+        after: The answer at the second version.
+
+    >>> second = wide.update("sales", insert=[{"store": 2, "price": 7}])
+    >>> wide.diff(0, second, ["city"]).rows()
+    [{'city': 'Cuenca', 'revenue_before': 5, 'revenue_after': 12, 'revenue_change': 7}]
     """
 
     def __init__(self, ask: Ask, question: Question) -> None:
@@ -39,70 +47,81 @@ class Difference(Tabular):
         measures: Measures | None = None,
         relations: Sequence[str] | None = None,
     ) -> Difference:
-        """Another question about the same two versions."""
+        """Compare the answers to another question at the same two versions.
+
+        Args:
+            group_by: Columns to group by.
+            where: An SQL condition.
+            measures: Names of measures, or `{name: expression}`; None means those of the tree.
+            relations: The relations to join; None means all.
+
+        Returns:
+            The groups that differ.
+
+        Raises:
+            QueryError: The question names something that is not there.
+
+        >>> second = wide.update("sales", insert=[{"store": 2, "price": 7}])
+        >>> wide.diff(0, second).query(measures={"n": "count(*)"}).rows()
+        [{'n_before': 3, 'n_after': 4, 'n_change': 1}]
+        """
         return Difference(self._ask, Question(group_by, where, measures, relations))
 
     @cached_property
     def _arrow(self) -> pa.Table:
         import pyarrow as pa
 
+        from calitree.sql.kernels.values import MAX_DIGITS, common_type
+
         keys = [text for text, _ in self.before.query.group_by]
         measures = dict(self.before.query.measures)
-        names = list(measures)
-        then, now = self.before.arrow(), self.after.arrow()
-        old, new = _by_key(then, keys), _by_key(now, keys)
-        differ = [
+        tables = self.before.arrow(), self.after.arrow()
+        old, new = (_by_key(table, keys, table.to_pylist()) for table in tables)
+        changed = [
             key
             for key in dict.fromkeys((*old, *new))
-            if key not in old or key not in new or not _same(old[key], new[key], names)
+            if key not in old or key not in new or not _same(old[key], new[key], measures)
         ]
         columns: dict[str, Any] = {}
         for at, name in enumerate(keys):
-            values = [(old.get(key) or new[key])[name] for key in differ]
-            columns[name] = pa.array(values, then.schema.field(at).type)
-        for name in names:
-            dtype = _wider(then.schema.field(name).type, now.schema.field(name).type)
+            values = [(old.get(key) or new[key])[name] for key in changed]
+            columns[name] = pa.array(values, tables[0].schema.field(at).type)
+        for name, measure in measures.items():
+            old_type, new_type = (table.schema.field(name).type for table in tables)
+            dtype = common_type(old_type, new_type, digits=MAX_DIGITS)
             sides = []
-            for table in (then, now):
+            for table in tables:
                 # An exact number may be a floating-point one on the other side.
                 cells = table.column(name).cast(dtype, safe=False).to_pylist()
-                found = dict(zip(_keys(table, keys), cells, strict=True))
-                sides.append([found.get(key) for key in differ])
+                by_key = _by_key(table, keys, cells)
+                sides.append([by_key.get(key) for key in changed])
             columns[f"{name}_before"] = pa.array(sides[0], dtype)
             columns[f"{name}_after"] = pa.array(sides[1], dtype)
             if _is_number(dtype):
-                nothing = 0 if isinstance(measures[name].plain, exp.Count | exp.Sum) else None
-                change = [_change(a, b, nothing) for a, b in zip(*sides, strict=True)]
-                columns[f"{name}_change"] = _numbers(change, dtype)
+                absent = 0 if isinstance(measure.plain, exp.Count | exp.Sum) else None
+                changes = [_change(a, b, absent) for a, b in zip(*sides, strict=True)]
+                columns[f"{name}_change"] = _numbers(changes, dtype)
         return pa.table(columns)
 
-    def __len__(self) -> int:
-        return int(self._arrow.num_rows)
 
-    def __repr__(self) -> str:
-        return text_of(self._arrow.slice(0, 10).to_pylist(), self._arrow.column_names, len(self))
-
-
-def _change(before: Any, after: Any, nothing: int | None) -> Any:
-    before = nothing if before is None else before
-    after = nothing if after is None else after
+def _change(before: Any, after: Any, absent: int | None) -> Any:
+    before = absent if before is None else before
+    after = absent if after is None else after
     return None if before is None or after is None else after - before
 
 
-def _by_key(table: pa.Table, keys: Sequence[str]) -> dict[tuple[Any, ...], dict[str, Any]]:
-    return dict(zip(_keys(table, keys), table.to_pylist(), strict=True))
+def _by_key(
+    table: pa.Table, keys: Sequence[str], values: Sequence[Any]
+) -> dict[tuple[Any, ...], Any]:
+    """Values, one for each row of a table, by the row's group."""
+    groups = (tuple(map(canonical, row.values())) for row in table.select(keys).to_pylist())
+    return dict(zip(groups, values, strict=True))
 
 
-def _keys(table: pa.Table, keys: Sequence[str]) -> list[tuple[Any, ...]]:
-    return [tuple(_key(row[name]) for name in keys) for row in table.select(keys).to_pylist()]
-
-
-def _key(value: Any) -> Any:
-    return "NaN" if isinstance(value, float) and value != value else value
-
-
-def _same(old: dict[str, Any], new: dict[str, Any], names: Sequence[str]) -> bool:
-    return all(_key(old[name]) == _key(new[name]) for name in names)
+def _same(old: dict[str, Any], new: dict[str, Any], names: Iterable[str]) -> bool:
+    # As tuples, since NaN is not equal to itself, but there is only one here.
+    before, after = (tuple(canonical(row[name]) for name in names) for row in (old, new))
+    return before == after
 
 
 def _is_number(dtype: pa.DataType) -> bool:
@@ -112,28 +131,15 @@ def _is_number(dtype: pa.DataType) -> bool:
     return bool(kinds.is_integer(dtype) or kinds.is_floating(dtype) or kinds.is_decimal(dtype))
 
 
-def _wider(a: pa.DataType, b: pa.DataType) -> pa.DataType:
-    """A type that has the values of both: what a sum needs depends on how large it is."""
-    import pyarrow as pa
-
-    kinds = pa.types
-    if a == b or kinds.is_null(a):
-        return b
-    if kinds.is_null(b):
-        return a
-    if kinds.is_floating(a) or kinds.is_floating(b):
-        return pa.float64()
-    if kinds.is_decimal(a) or kinds.is_decimal(b):
-        scale = max(each.scale for each in (a, b) if kinds.is_decimal(each))
-        return pa.decimal128(38, scale)
-    return pa.int64()
-
-
 def _numbers(values: list[Any], dtype: pa.DataType) -> pa.Array:
     """Differences, which may need a digit more than what they are of, and a sign."""
     import pyarrow as pa
 
+    from calitree.sql.kernels.values import MAX_DIGITS
+
     if pa.types.is_integer(dtype):
         fits = all(value is None or -(2**63) <= value < 2**63 for value in values)
-        return pa.array(values, pa.int64() if fits else pa.decimal128(38, 0))
-    return pa.array(values, pa.decimal128(38, dtype.scale) if pa.types.is_decimal(dtype) else dtype)
+        return pa.array(values, pa.int64() if fits else pa.decimal128(MAX_DIGITS, 0))
+    if pa.types.is_decimal(dtype):
+        dtype = pa.decimal128(MAX_DIGITS, dtype.scale)
+    return pa.array(values, dtype)

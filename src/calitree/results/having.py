@@ -8,7 +8,7 @@ from calitree.cache import cached_property
 from calitree.calibration.planning.plan import Plan
 from calitree.errors import ExpressionError, QueryError, did_you_mean
 from calitree.jointree.schema import find_name
-from calitree.results.tabular import Tabular, html_of, text_of
+from calitree.results.tabular import Tabular
 from calitree.sql.analysis import Resolved
 from calitree.sql.parser import parse
 from calitree.sql.spark import to_spark
@@ -22,8 +22,12 @@ if TYPE_CHECKING:
 
 
 class Selected(Tabular):
-    """The rows of a result for which a condition is true. Of what is on Spark, no others are brought to
-    this process.
+    """The rows of a result for which a condition is true.
+
+    Made by `Result.having`. Of a result that is on Spark, only these rows are brought to this process.
+
+    >>> wide.query(["city"]).having("revenue > 10").rows()
+    [{'city': 'Quito', 'revenue': 30}]
     """
 
     def __init__(self, result: Result, condition: str) -> None:
@@ -35,32 +39,34 @@ class Selected(Tabular):
             )
 
     def _column(self, table: str | None, name: str) -> Resolved:
-        """A column of the result: as it is called, or by the last part of its name."""
+        """A column of the result: by its whole name, or by the last part of it."""
         columns = self.result.columns
-        found = find_name(name if table is None else f"{table}.{name}", columns)
-        if found is None and table is None:
-            near = [each for each in columns if each.rpartition(".")[2] == name]
-            if len(near) > 1:
-                raise QueryError(f"{name!r} is ambiguous: it may be {' or '.join(near)}.")
-            found = near[0] if near else None
-        if found is None:
-            written = name if table is None else f"{table}.{name}"
+        written = name if table is None else f"{table}.{name}"
+        column = find_name(written, columns)
+        if column is None and table is None:
+            matches = [full for full in columns if full.rpartition(".")[2] == name]
+            if len(matches) > 1:
+                raise QueryError(f"{name!r} is ambiguous: it may be {' or '.join(matches)}.")
+            column = matches[0] if matches else None
+        if column is None:
             raise QueryError(
                 f"The result has no column {written!r}.{did_you_mean(written, columns)}"
             )
-        return Resolved(found, (), self.result.kinds[found])
+        return Resolved(column, (), self.result.kinds[column])
 
     @property
     def columns(self) -> list[str]:
+        """The names of the columns, in order."""
         return self.result.columns
 
     @property
     def plan(self) -> Plan:
-        """How the result was made."""
+        """How the result was computed."""
         return self.result.plan
 
     @property
     def exact(self) -> bool:
+        """Whether every sum of the result is exact; see `Result.exact`."""
         return self.result.exact
 
     @cached_property
@@ -77,20 +83,16 @@ class Selected(Tabular):
 
     def _frame(self) -> DataFrame | None:
         frame = self.result.frame()
-        if frame is None:
-            return None
-        return frame.where(to_spark(self.condition.node))
+        return None if frame is None else frame.where(to_spark(self.condition.node))
 
     def spark(self) -> Any:
-        """As a Spark DataFrame; on Spark it is not brought to this process."""
+        """As a Spark DataFrame. A result that is on Spark is not brought to this process.
+
+        Returns:
+            A `pyspark.sql.DataFrame`.
+
+        >>> wide.query(["city"]).having("revenue > 10").spark().count()   # doctest: +SKIP
+        1
+        """
         frame = self._frame()
         return self.result.given_to_spark(self._arrow) if frame is None else frame
-
-    def __len__(self) -> int:
-        return int(self._arrow.num_rows)
-
-    def __repr__(self) -> str:
-        return text_of(self._arrow.slice(0, 10).to_pylist(), self.columns, len(self))
-
-    def _repr_html_(self) -> str:
-        return html_of(self._arrow.slice(0, 100).to_pylist(), self.columns, len(self))

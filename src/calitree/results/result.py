@@ -11,7 +11,7 @@ from calitree.engines.api.protocol import Engine, on_spark
 from calitree.engines.spark.session import spark_session
 from calitree.query.binder import Query
 from calitree.results.having import Selected
-from calitree.results.tabular import Tabular, html_of, text_of
+from calitree.results.tabular import Tabular, text_of
 from calitree.types import Kind, kind_of_arrow
 
 if TYPE_CHECKING:
@@ -22,13 +22,23 @@ if TYPE_CHECKING:
 
 
 class Result(Tabular):
-    """Group-by columns as written, then the measures. Computed already; converted when asked."""
+    """The answer to a query: the group-by columns as they were written, then the measures.
+
+    Made by `WideTable.query`. It is computed already, and converted when `arrow`, `pandas`, `polars`,
+    `rows` or `spark` is called. It never changes, and threads may share it.
+
+    >>> wide.query(["city"])
+    city    revenue
+    Quito   30
+    Cuenca  5
+    """
 
     def __init__(self, engine: Engine, answer: Answer) -> None:
         self._engine, self._answer = engine, answer
 
     @property
     def query(self) -> Query:
+        """The question as it was understood: attributes, filters and aggregates."""
         return self._answer.projection.query
 
     @cached_property
@@ -43,12 +53,13 @@ class Result(Tabular):
 
     @property
     def columns(self) -> list[str]:
+        """The names of the columns, in order."""
         return list(self._answer.projection.columns)
 
     @cached_property
     def kinds(self) -> dict[str, Kind]:
         """The kind of each column."""
-        return {each.name: kind_of_arrow(each.type) for each in self._head(0).schema}
+        return {field.name: kind_of_arrow(field.type) for field in self._head(0).schema}
 
     @cached_property
     def _arrow(self) -> pa.Table:
@@ -56,36 +67,72 @@ class Result(Tabular):
 
     @cached_property
     def groups(self) -> Groups:
-        """The groups with what their measures are made of: to be summed up to fewer of them, or over
-        all but one, without asking again.
+        """The groups with their aggregates, which can be rolled up without another query.
+
+        >>> wide.query(["city"]).groups.by([]).rows()
+        [{'revenue': 35}]
         """
         from calitree.results.rollup import Groups
 
         return Groups.absorbed(self._answer.projection, self._engine.arrow(self._answer.table))
 
     def having(self, condition: str) -> Selected:
-        """Only the rows for which a condition on these columns is true, as SQL's HAVING.
+        """Only the rows for which a condition is true, as SQL's HAVING.
 
-        wide.query(["stores.city"]).having("n >= 10 and city <> 'Quito'")
+        Args:
+            condition: SQL over the columns of this result, which may be named by the last part of
+                their name (`city` for `stores.city`).
+
+        Returns:
+            The rows for which it is true, neither false nor NULL.
+
+        Raises:
+            QueryError: There is no such column, or its name is ambiguous.
+            ExpressionError: The text is not SQL, or is no condition.
+
+        >>> wide.query(["city"]).having("revenue >= 10 and city <> 'Loja'").rows()
+        [{'city': 'Quito', 'revenue': 30}]
         """
         return Selected(self, condition)
 
     def spark(self) -> Any:
-        """As a Spark DataFrame; on Spark it is not brought to this process."""
+        """As a Spark DataFrame. An answer that is on Spark is not brought to this process.
+
+        Returns:
+            A `pyspark.sql.DataFrame`.
+
+        >>> wide.query(["city"]).spark().count()   # doctest: +SKIP
+        2
+        """
         frame = self.frame()
-        if frame is not None:
-            return frame
-        return self.given_to_spark(self._arrow)
+        return self.given_to_spark(self._arrow) if frame is None else frame
 
     def given_to_spark(self, table: pa.Table) -> DataFrame:
-        """A table of this process as a Spark DataFrame."""
+        """A table of this process as a Spark DataFrame.
+
+        Args:
+            table: An Arrow table.
+
+        Returns:
+            A `pyspark.sql.DataFrame`, of the engine's session if it has one.
+
+        >>> result = wide.query(["city"])
+        >>> result.given_to_spark(result.arrow()).count()   # doctest: +SKIP
+        2
+        """
         engine = on_spark(self._engine)
-        if engine is not None:
-            return engine.session.createDataFrame(table)
-        return spark_session().createDataFrame(table)
+        session = spark_session() if engine is None else engine.session
+        return session.createDataFrame(table)
 
     def frame(self) -> DataFrame | None:
-        """The answer on Spark, if it is there."""
+        """The answer as a Spark DataFrame, if it is on Spark.
+
+        Returns:
+            A `pyspark.sql.DataFrame`; None if the answer is in this process.
+
+        >>> wide.query(["city"]).frame() is None
+        True
+        """
         engine = on_spark(self._engine)
         if engine is None or not self.query.group_by:  # a total is one row, even of nothing
             return None
@@ -99,13 +146,19 @@ class Result(Tabular):
     def __len__(self) -> int:
         return 1 if not self.query.group_by else self._answer.table.rows
 
-    def __repr__(self) -> str:
-        return self.text(10)
-
     def text(self, limit: int | None = None) -> str:
-        """As aligned columns of text: all rows, or the first so many."""
-        head = (self._arrow if limit is None else self._head(limit)).to_pylist()
-        return text_of(head, self.columns, len(self))
+        """As aligned columns of text.
 
-    def _repr_html_(self) -> str:
-        return html_of(self._head(100).to_pylist(), self.columns, len(self))
+        Args:
+            limit: How many rows to show; all if it is None.
+
+        Returns:
+            The names of the columns, the rows, and how many there are if these are not all.
+
+        >>> print(wide.query(["city"]).text(1))
+        city   revenue
+        Quito  30
+        … 2 rows
+        """
+        head = self._arrow if limit is None else self._head(limit)
+        return text_of(head.to_pylist(), self.columns, len(self))

@@ -1,19 +1,20 @@
-"""The groups of an answer together with the aggregates behind its measures.
+"""The groups of an answer together with the aggregates of which its measures are computed.
 
-From them other answers are made without asking: the same measures by fewer columns, and for each
-group the measures over all the *other* groups. The latter is what the answer would be without the
-group's rows. Nothing is subtracted for it: what stands before a group and what stands after it are
-added up (⊕) from both ends, so that it works for MIN and MAX as it does for sums, exact numbers stay
-exact, and a large group that goes does not take the digits of the small ones with it.
+From them other answers are computed without a query: the same measures by fewer columns, and for each
+group the measures over all the *other* groups, which is the answer without the group's rows. Nothing is
+subtracted for that: the groups before one and those after it are added up (⊕) from both ends. So it works
+for MIN and MAX as it does for sums, exact numbers stay exact, and removing a large group does not cost the
+digits of the small ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from calitree.cache import cached_property
 from calitree.calibration.message import column_names
@@ -21,158 +22,190 @@ from calitree.calibration.projection import Projection
 from calitree.engines.api.contraction import stored_parts
 from calitree.engines.api.semiring import Plus, Scalar
 from calitree.errors import QueryError, did_you_mean
-from calitree.results.summands import Array, Summand, alike, summand_of
-from calitree.results.tabular import Tabular, text_of
+from calitree.grouping import contiguous, row_keys
+from calitree.results.summands import Array, Summand, same_type, summand_of
+from calitree.results.tabular import Tabular
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-MOST = 1 << 62
-"""Combinations that a number of 64 bits can tell apart."""
-DENSE = 1 << 20
-"""Up to so many combinations of values are numbered by a table of all that could be."""
+MAX_DENSE_CODES = 1 << 20
+"""Up to so many combinations of values are numbered through a table of all possible ones."""
 
 
 @dataclass(frozen=True, eq=False)
 class Key:
-    """A group-by column: for each group the place of its value among the distinct ones."""
+    """A group-by column, dictionary-encoded: for each group the position of its value in `values`."""
 
     codes: Array
     values: pa.Array
 
     @classmethod
     def of(cls, column: Any) -> Key:
-        import pyarrow as pa
-
-        whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        encoded = whole.dictionary_encode(null_encoding="encode")
+        """Encode a column; NULL is a value."""
+        encoded = contiguous(column).dictionary_encode(null_encoding="encode")
         return cls(np.asarray(encoded.indices).astype(np.int64), encoded.dictionary)
 
     def arrow(self) -> pa.Array:
-        import pyarrow as pa
-
+        """The column, decoded."""
         return self.values.take(pa.array(self.codes))
 
 
 class Groups(Tabular):
     """The groups of an answer, each with its aggregates.
 
-    >>> from calitree import JoinGraph
-    >>> g = JoinGraph(engine="reference")
-    >>> g.add_relation("sales", {"city": ["Quito", "Quito", "Loja"], "price": [10, 20, 5]})
-    >>> wide = g.calibrate({"mean": "avg(price)", "dearest": "max(price)"})
-    >>> wide.query(["city"]).groups.without().rows()
-    [{'city': 'Quito', 'mean': 5.0, 'dearest': 5}, {'city': 'Loja', 'mean': 15.0, 'dearest': 20}]
+    Found as `Result.groups`. It never changes, and threads may share it.
+
+    >>> wide.query(["city"], measures={"mean": "avg(price)"}).groups.rows()
+    [{'city': 'Quito', 'mean': 15.0}, {'city': 'Cuenca', 'mean': 5.0}]
     """
 
     def __init__(
-        self, question: Projection, keys: Mapping[str, Key], parts: Mapping[str, Summand], size: int
+        self,
+        projection: Projection,
+        keys: Mapping[str, Key],
+        parts: Mapping[str, Summand],
+        size: int,
     ) -> None:
-        self._question = question
+        self._projection = projection
         self._keys = dict(keys)
         self._parts = dict(parts)
         self._size = size
 
     @classmethod
-    def absorbed(cls, question: Projection, table: pa.Table) -> Groups:
-        """Those of an answer as the root has absorbed it."""
-        parts = {name: table.column(name) for name in _parts(question)}
-        return cls._of(question, question.keys(table), parts, table.num_rows)
+    def absorbed(cls, projection: Projection, table: pa.Table) -> Groups:
+        """The groups of an answer as the root has absorbed it; users have `Result.groups`.
+
+        Args:
+            projection: How the answer is computed from the absorbed table.
+            table: The absorbed table.
+
+        Returns:
+            Its groups.
+
+        >>> len(wide.query(["city"]).groups)
+        2
+        """
+        parts = {name: table.column(name) for name in _parts(projection)}
+        return cls._of(projection, projection.keys(table), parts, table.num_rows)
 
     @classmethod
     def _of(
-        cls, question: Projection, keys: Mapping[str, Any], parts: Mapping[str, Any], size: int
+        cls, projection: Projection, keys: Mapping[str, Any], parts: Mapping[str, Any], size: int
     ) -> Groups:
         coded = {name: Key.of(column) for name, column in keys.items()}
         summands = {
             name: summand_of(parts[name], plus, zero)
-            for name, (plus, zero) in _parts(question).items()
+            for name, (plus, zero) in _parts(projection).items()
         }
-        groups = cls(question, coded, summands, size)
+        groups = cls(projection, coded, summands, size)
         return groups if keys else groups.by([])  # a total is one row, even of nothing
 
     @property
     def columns(self) -> list[str]:
-        return [*self._keys, *(name for name, _ in self._question.query.measures)]
+        """The group-by columns, then the measures."""
+        return [*self._keys, *(name for name, _ in self._projection.query.measures)]
 
     def by(self, group_by: Sequence[str]) -> Groups:
-        """Fewer columns to group by, or none: groups that agree on these are one."""
+        """Roll up: groups that agree on these columns become one.
+
+        Args:
+            group_by: Some of the group-by columns, as they were written in the query, or none.
+
+        Returns:
+            The groups by these columns.
+
+        Raises:
+            QueryError: The answer is not grouped by one of them.
+
+        >>> wide.query(["city", "price"]).groups.by(["city"]).rows()
+        [{'city': 'Quito', 'revenue': 30}, {'city': 'Cuenca', 'revenue': 5}]
+        """
         for name in group_by:
             if name not in self._keys:
                 raise QueryError(f"{name!r} is not grouped by.{did_you_mean(name, self._keys)}")
-        chosen = [self._keys[name] for name in group_by]
-        if not chosen:
-            inverse, firsts = np.zeros(self._size, np.int64), np.zeros(1, np.int64)
+        chosen = {name: self._keys[name] for name in group_by}
+        if chosen:
+            numbers, firsts = number_groups(list(chosen.values()))
         else:
-            inverse, firsts = _numbered(chosen)
-        keys = {
-            name: replace(key, codes=key.codes[firsts])
-            for name, key in zip(group_by, chosen, strict=True)
-        }
-        parts = {name: part.summed(inverse, len(firsts)) for name, part in self._parts.items()}
-        return Groups(self._question, keys, parts, len(firsts))
+            numbers, firsts = np.zeros(self._size, np.int64), np.zeros(1, np.int64)
+        keys = {name: replace(key, codes=key.codes[firsts]) for name, key in chosen.items()}
+        parts = {name: part.summed(numbers, len(firsts)) for name, part in self._parts.items()}
+        return Groups(self._projection, keys, parts, len(firsts))
 
     def without(self) -> Groups:
-        """For each group the measures over all the others: what they would be without its rows."""
+        """For each group the measures over all the others: what they would be without its rows.
+
+        Returns:
+            As many groups, with the same keys.
+
+        >>> wide.query(["city"], measures={"dearest": "max(price)"}).groups.without().rows()
+        [{'city': 'Quito', 'dearest': 5}, {'city': 'Cuenca', 'dearest': 20}]
+        """
         parts = {name: part.others() for name, part in self._parts.items()}
-        return Groups(self._question, self._keys, parts, self._size)
+        return Groups(self._projection, self._keys, parts, self._size)
 
     def plus(self, other: Groups) -> Groups:
-        """The groups of both, of the same question about rows that have none in common."""
-        import pyarrow as pa
+        """The groups of two answers together.
 
-        def both(a: pa.Array, b: pa.Array) -> pa.Array:
-            return pa.concat_arrays(alike(a, b))
+        Args:
+            other: Those of the same question about other rows: no row may be in both.
 
-        keys = {
-            name: both(key.arrow(), other._keys[name].arrow()) for name, key in self._keys.items()
-        }
-        parts = {
-            name: both(part.arrow(), other._parts[name].arrow())
-            for name, part in self._parts.items()
-        }
-        whole = Groups._of(self._question, keys, parts, len(self) + len(other))
-        return whole.by(list(self._keys))
+        Returns:
+            The groups of all these rows.
+
+        >>> cheap, dear = (wide.query(["city"], where=w) for w in ("price < 15", "price >= 15"))
+        >>> cheap.groups.plus(dear.groups).rows()
+        [{'city': 'Quito', 'revenue': 30}, {'city': 'Cuenca', 'revenue': 5}]
+        """
+
+        def both(own: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, pa.Array]:
+            return {
+                name: pa.concat_arrays(same_type(column.arrow(), others[name].arrow()))
+                for name, column in own.items()
+            }
+
+        keys, parts = both(self._keys, other._keys), both(self._parts, other._parts)
+        together = Groups._of(self._projection, keys, parts, len(self) + len(other))
+        return together.by(list(self._keys))
 
     @cached_property
     def _arrow(self) -> pa.Table:
-        import pyarrow as pa
-
         parts = {name: part.arrow() for name, part in self._parts.items()}
         keys = {name: key.arrow() for name, key in self._keys.items()}
-        return pa.table({**keys, **self._question.measured(parts, self._size)})
+        return pa.table({**keys, **self._projection.measured(parts, self._size)})
 
     def __len__(self) -> int:
         return self._size
 
-    def __repr__(self) -> str:
-        return text_of(self._arrow.slice(0, 10).to_pylist(), self.columns, len(self))
 
-
-def _parts(question: Projection) -> dict[str, tuple[Plus, Scalar]]:
+def _parts(projection: Projection) -> dict[str, tuple[Plus, Scalar]]:
     """The columns of an absorbed table with their ⊕ and its zero."""
-    found: dict[str, tuple[Plus, Scalar]] = {}
-    for aggregate, name in column_names(question.query.aggregates).items():
+    parts: dict[str, tuple[Plus, Scalar]] = {}
+    for aggregate, name in column_names(projection.query.aggregates).items():
         semiring = aggregate.semiring
-        signs = zip(semiring.plus, semiring.zero, strict=True)
-        found |= dict(zip(stored_parts(name, semiring), signs, strict=True))
-    return found
+        sums = zip(semiring.plus, semiring.zero, strict=True)
+        parts |= dict(zip(stored_parts(name, semiring), sums, strict=True))
+    return parts
 
 
-def _numbered(keys: Sequence[Key]) -> tuple[Array, Array]:
+def number_groups(keys: Sequence[Key]) -> tuple[Array, Array]:
     """For each row the number of its combination of values, and for each number a row that has it."""
-    code, width = keys[0].codes, max(1, len(keys[0].values))
-    for key in keys[1:]:
-        size = max(1, len(key.values))
-        if width * size >= MOST:  # number what there is, before the codes would not fit
-            known, code = np.unique(code, return_inverse=True)
-            width = len(known)
-        code = code * size + key.codes
-        width *= size
-    if width > DENSE:
-        _, firsts, inverse = np.unique(code, return_index=True, return_inverse=True)
-        return inverse, firsts
+    code, width = row_keys([key.codes for key in keys], [max(1, len(key.values)) for key in keys])
+    if width > MAX_DENSE_CODES:
+        _, firsts, numbers = np.unique(code, return_index=True, return_inverse=True)
+        return numbers, firsts
     row = np.full(width, -1, np.int64)
     row[code] = np.arange(len(code))
-    there = row >= 0
-    return (np.cumsum(there) - 1)[code], row[there]
+    present = row >= 0
+    return (np.cumsum(present) - 1)[code], row[present]
+
+
+def matching_rows(columns: Sequence[pa.Array], among: Sequence[pa.Array]) -> Array:
+    """For each row of some columns, the row with the same values in others; -1 if there is none.
+
+    The rows of `among` are distinct. NULL equals NULL here.
+    """
+    keys = [Key.of(pa.concat_arrays(pair)) for pair in zip(columns, among, strict=True)]
+    numbers, firsts = number_groups(keys)
+    size = len(columns[0])
+    rows = np.full(len(firsts), -1, np.int64)
+    rows[numbers[size:]] = np.arange(len(among[0]))
+    return rows[numbers[:size]]

@@ -1,8 +1,8 @@
 """One component of an aggregate, for each of some groups, as numbers that can be added up with ⊕.
 
 Sums of integers and decimals are 64-bit integers as long as no sum of them can be larger, and else
-Python's. What is compared (min, max) is kept as its rank among the values that there are, which does
-for any type; NULL, the zero of these, ranks behind all others.
+Python's integers. The operands of MIN and MAX are kept as their ranks among the distinct values, which works
+for any type; NULL, the zero of both, has the rank that never wins.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from calitree.engines.api.semiring import Plus, Scalar
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from calitree.grouping import contiguous
+from calitree.sql.kernels.values import MAX_DIGITS, common_type
 
 Array = np.ndarray[Any, Any]
 
-SAFE = float(1 << 62)
-"""64-bit integers whose sizes add up to less can be added in any order."""
-DIGITS = 38
+MAX_INTEGER_SUM = float(1 << 62)
+"""64-bit integers whose absolute values add up to less can be added in any order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,42 +51,26 @@ class Summand:
         return replace(self, values=self.plus(before, after))
 
     def arrow(self) -> pa.Array:
+        """The values as a column of an absorbed table."""
         return self.back(self.values)
 
 
 def summand_of(column: Any, plus: Plus, zero: Scalar) -> Summand:
     """A component as the root has absorbed it."""
-    import pyarrow as pa
-
-    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    column = contiguous(column)
     if plus == "any":
-        values = np.asarray(whole.fill_null(False)).astype(np.int8)
-        return Summand(values, np.maximum, 0, lambda found: pa.array(found.astype(bool)))
-    if plus == "sum":
-        return _sum(whole, zero)
-    return _compared(whole, plus)
+        values = np.asarray(column.fill_null(False)).astype(np.int8)
+        return Summand(values, np.maximum, 0, lambda sums: pa.array(sums.astype(bool)))
+    return _sum(column, zero) if plus == "sum" else _compared(column, plus)
 
 
-def alike(first: Any, second: Any) -> tuple[Any, Any]:
-    """Two columns of numbers as one type: an exact number is only as wide as it has to be."""
-    import pyarrow as pa
-
-    types = first.type, second.type
-    if types[0] == types[1]:
-        return first, second
-    if any(map(pa.types.is_null, types)):
-        common = types[1] if pa.types.is_null(types[0]) else types[0]
-    elif any(map(pa.types.is_floating, types)):
-        common = pa.float64()
-    else:
-        scale = max((each.scale for each in types if pa.types.is_decimal(each)), default=0)
-        common = pa.decimal128(DIGITS, scale)
+def same_type(first: Any, second: Any) -> tuple[Any, Any]:
+    """Two columns of numbers as one type."""
+    common = common_type(first.type, second.type, digits=MAX_DIGITS)
     return first.cast(common, safe=False), second.cast(common, safe=False)
 
 
 def _sum(column: pa.Array, zero: Scalar) -> Summand:
-    import pyarrow as pa
-
     if pa.types.is_null(column.type):  # of no rows
         column = column.cast(pa.int64())
     column = column.fill_null(zero) if column.null_count else column
@@ -95,20 +79,18 @@ def _sum(column: pa.Array, zero: Scalar) -> Summand:
     is_decimal = pa.types.is_decimal(column.type)
     scale = column.type.scale if is_decimal else 0
     values = _unscaled(column) if is_decimal else np.asarray(column).astype(np.int64)
-    if values.dtype != object and float(np.abs(values.astype(float)).sum()) >= SAFE:
+    if values.dtype != object and float(np.abs(values.astype(float)).sum()) >= MAX_INTEGER_SUM:
         values = values.astype(object)
     if values.dtype == object or is_decimal:
-        return Summand(values, np.add, 0, lambda found: _decimals(found, scale))
+        return Summand(values, np.add, 0, lambda sums: _decimals(sums, scale))
     return Summand(values, np.add, 0, pa.array)
 
 
 def _unscaled(column: pa.Array) -> Array:
     """Decimals as whole numbers of their last digit."""
-    import pyarrow as pa
-
-    wide = column.cast(pa.decimal128(DIGITS, column.type.scale))
-    words = np.frombuffer(wide.buffers()[1], np.int64)[2 * wide.offset :][: 2 * len(wide)]
-    low, high = words[::2], words[1::2]
+    wide = column.cast(pa.decimal128(MAX_DIGITS, column.type.scale))
+    halves = np.frombuffer(wide.buffers()[1], np.int64)[2 * wide.offset :][: 2 * len(wide)]
+    low, high = halves[::2], halves[1::2]
     if np.array_equal(high, low >> 63):
         return low.copy()
     large: Array = (high.astype(object) << 64) + low.view(np.uint64).astype(object)
@@ -117,29 +99,24 @@ def _unscaled(column: pa.Array) -> Array:
 
 def _decimals(values: Array, scale: int) -> pa.Array:
     """Whole numbers as the decimals they stand for; as floats if one has too many digits."""
-    import pyarrow as pa
-
     if values.dtype != object:
-        words = np.empty(2 * len(values), np.int64)
-        words[::2], words[1::2] = values, values >> 63
-        buffers = [None, pa.py_buffer(words)]
-        return pa.Array.from_buffers(pa.decimal128(DIGITS, scale), len(values), buffers)
-    if any(abs(value) >= 10**DIGITS for value in values):
+        halves = np.empty(2 * len(values), np.int64)
+        halves[::2], halves[1::2] = values, values >> 63
+        buffers = [None, pa.py_buffer(halves)]
+        return pa.Array.from_buffers(pa.decimal128(MAX_DIGITS, scale), len(values), buffers)
+    if any(abs(value) >= 10**MAX_DIGITS for value in values):
         return pa.array([float(value) / 10**scale for value in values], pa.float64())
     exact = [Decimal(f"{value}E-{scale}") for value in values]  # rounds nothing, as scaleb would
-    return pa.array(exact, pa.decimal128(DIGITS, scale))
+    return pa.array(exact, pa.decimal128(MAX_DIGITS, scale))
 
 
 def _compared(column: pa.Array, plus: Plus) -> Summand:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     known = column.unique().drop_null()
     known = known.take(pc.array_sort_indices(known))  # NaN comes last, as the largest
-    behind = len(known) if plus == "min" else -1
-    ranks = np.asarray(pc.index_in(column, value_set=known).fill_null(behind)).astype(np.int64)
+    null = len(known) if plus == "min" else -1
+    ranks = np.asarray(pc.index_in(column, value_set=known).fill_null(null)).astype(np.int64)
 
-    def back(found: Array) -> pa.Array:
-        return known.take(pa.array(found, mask=found == behind))
+    def back(ranks: Array) -> pa.Array:
+        return known.take(pa.array(ranks, mask=ranks == null))
 
-    return Summand(ranks, np.minimum if plus == "min" else np.maximum, behind, back)
+    return Summand(ranks, np.minimum if plus == "min" else np.maximum, null, back)

@@ -1,4 +1,4 @@
-"""What ends as an Arrow table, in whatever form it is wanted."""
+"""Rows and columns of an Arrow table, in whatever form they are wanted."""
 
 from __future__ import annotations
 
@@ -13,28 +13,65 @@ if TYPE_CHECKING:
 
 
 class Tabular:
-    """Rows and columns; those who have them say how they come by their Arrow table."""
+    """Rows and named columns. A subclass computes the Arrow table, when it is first wanted."""
 
     @cached_property
     def _arrow(self) -> pa.Table:
         raise NotImplementedError
 
+    def _head(self, limit: int) -> pa.Table:
+        """The first rows."""
+        return self._arrow.slice(0, limit)
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns, in order."""
+        return list(self._arrow.column_names)
+
     def arrow(self) -> pa.Table:
-        """As an Arrow table."""
+        """As an Arrow table.
+
+        Returns:
+            A `pyarrow.Table`, which is computed once and shared: do not change its buffers.
+
+        >>> wide.query(["city"]).arrow().num_rows
+        2
+        """
         return self._arrow
 
     def pandas(self) -> Any:
-        """As a pandas DataFrame."""
+        """As a pandas DataFrame.
+
+        Returns:
+            A new `pandas.DataFrame`.
+
+        >>> wide.query(["city"]).pandas().shape
+        (2, 2)
+        """
         return self._arrow.to_pandas()
 
     def polars(self) -> Any:
-        """As a polars DataFrame."""
+        """As a polars DataFrame.
+
+        Returns:
+            A new `polars.DataFrame`.
+
+        >>> wide.query(["city"]).polars().shape
+        (2, 2)
+        """
         import polars
 
         return polars.from_arrow(self._arrow)
 
     def rows(self) -> list[dict[str, Any]]:
-        """As a list of dictionaries."""
+        """As a list of dictionaries.
+
+        Returns:
+            For each row its values by column name; NULL is None.
+
+        >>> wide.query().rows()
+        [{'revenue': 35}]
+        """
         rows: list[dict[str, Any]] = self._arrow.to_pylist()
         return rows
 
@@ -43,6 +80,15 @@ class Tabular:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self._arrow.__arrow_c_stream__(requested_schema)
+
+    def __len__(self) -> int:
+        return int(self._arrow.num_rows)
+
+    def __repr__(self) -> str:
+        return text_of(self._head(10).to_pylist(), self.columns, len(self))
+
+    def _repr_html_(self) -> str:
+        return html_of(self._head(100).to_pylist(), self.columns, len(self))
 
 
 def text_of(head: Sequence[dict[str, Any]], columns: Sequence[str], total: int) -> str:

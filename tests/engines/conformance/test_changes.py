@@ -106,17 +106,17 @@ def computed(engine: Any, given: Sequence[Row] | Any, output: Output) -> Any:
 
 
 def by_key(engine: Engine, table: Any, keep: Sequence[str]) -> dict[Any, Row]:
-    rows = engine.arrow(table).to_pylist()
-    keyed = {tuple(row[name] for name in keep): row for row in rows}
-    assert len(keyed) == len(rows) == table.rows
+    records = engine.arrow(table).to_pylist()
+    keyed = {tuple(row[name] for name in keep): row for row in records}
+    assert len(keyed) == len(records) == table.rows
     return keyed
 
 
-def assert_same(actual: dict[Any, Row], expected: dict[Any, Row]) -> None:
-    assert actual.keys() == expected.keys()
+def assert_same(result: dict[Any, Row], expected: dict[Any, Row]) -> None:
+    assert result.keys() == expected.keys()
     for key, row in expected.items():
         for name, value in row.items():
-            ours = actual[key][name]
+            ours = result[key][name]
             if isinstance(ours, float) and value is not None:
                 # What is a double for having passed 64 bits may have been larger by far.
                 least = 2e10 if name == "i" else 0
@@ -259,10 +259,10 @@ def test_digits_are_not_lost(
         engine, [row(k=1, f=x) for x in before] + [row(k=2, f=-1e17)] * bool(keep), output
     )
     minus = computed(engine, [row(k=1, f=x) for x in gone], output)
-    left = engine.add(output, [plus], [minus], "n")
-    assert (left is None) is is_lost
-    if left is not None:
-        keys = {tuple(r[k] for k in keep) for r in engine.arrow(left).to_pylist()}
+    total = engine.add(output, [plus], [minus], "n")
+    assert (total is None) is is_lost
+    if total is not None:
+        keys = {tuple(r[k] for k in keep) for r in engine.arrow(total).to_pylist()}
         assert ((1,)[: len(keep)] in keys) is (len(gone) < len(before))
 
 
@@ -299,7 +299,7 @@ def test_integers_are_exact_while_they_fit(
     keep: tuple[str, ...], base: list[int], plus: list[int], minus: list[int], exact: bool
 ) -> None:
     engine, output = LocalEngine(), summed(keep)
-    parts = [
+    results = [
         computed(engine, [row(k=1, t="a", i=x) for x in part], output)
         for part in (base, plus, minus)
     ]
@@ -307,7 +307,7 @@ def test_integers_are_exact_while_they_fit(
     other = computed(
         engine, [row(k=2, t="b", i=0), row(k=1, t="a", i=0), row(k=1, t="a", i=0)], output
     )
-    result = engine.add(output, [other, *parts[:2]], parts[2:], "n")
+    result = engine.add(output, [other, *results[:2]], results[2:], "n")
     assert result is not None
     assert result.exact is exact
     value = by_key(engine, result, keep)[(1, "a")[: len(keep)]]["i"]
@@ -318,18 +318,18 @@ def test_integers_are_exact_while_they_fit(
 
 def test_decimals_of_different_scales_are_added() -> None:
     engine = LocalEngine()
-    parts = []
+    results = []
     for scale, values in ((0, [3, 4]), (2, ["1.25", "2.50"]), (1, ["0.5", "9.9"])):
         data = {"k": [1, 2], "m": pa.array([Decimal(v) for v in values], pa.decimal128(20, scale))}
         table = engine.load("r", pa.table(data))
         output = Output((0,), (), ("k",), (Column("m", SUM_PRODUCT, lifted("m")),))
         given = Input(table, {"k": "k", "m": "m"})
-        parts += engine.contract(Contraction((given,), (output,)))
+        results += engine.contract(Contraction((given,), (output,)))
     for order in ([0, 1, 2], [1, 0, 2], [2, 1, 0]):
-        result = engine.add(output, [parts[at] for at in order], [], None)
+        result = engine.add(output, [results[at] for at in order], [], None)
         assert result is not None
         assert result.exact
-        sums = {key: group["m"] for (key,), group in by_key(engine, result, "k").items()}
+        sums = {key: row["m"] for (key,), row in by_key(engine, result, "k").items()}
         assert sums == {1: Decimal("4.75"), 2: Decimal("16.40")}
 
 
@@ -343,9 +343,9 @@ def test_custom_sums_of_several_components_are_subtracted() -> None:
             output = Output((0,), (), keep, columns)
             every = computed(engine, [row(k=1, i=3, f=2.0), row(k=1, i=4, f=1.5)], output)
             gone = computed(engine, [row(k=1, i=3, f=2.0)], output)
-            left = engine.add(output, [every], [gone], "n")
-            assert left is not None
-            (only,) = engine.arrow(left).to_pylist()
+            total = engine.add(output, [every], [gone], "n")
+            assert total is not None
+            (only,) = engine.arrow(total).to_pylist()
             assert (only["n"], only["p.a"], only["p.b"]) == (1, 4, 1.5)
 
 
@@ -365,13 +365,13 @@ def test_what_is_known_of_keys_is_handed_on() -> None:
         output, [second, small], [computed(engine, [row(k=1, t="a", i=1)] * 2, output)], "n"
     )
     assert (second.rows, third.rows) == (14, 13)
-    for table in (message, first, second, third):
-        fresh = engine.book.space(("k", "t")).ids([table.codes(a, names) for a in ("k", "t")])
-        assert table.ids(space, names).tolist() == fresh.tolist()
-        places = table.places(space, names, None)
+    for part in (message, first, second, third):
+        fresh = engine.book.space(("k", "t")).ids([part.codes(a, names) for a in ("k", "t")])
+        assert part.ids(space, names).tolist() == fresh.tolist()
+        places = part.places(space, names, None)
         assert places is not None
-        assert places[fresh].tolist() == list(range(1, table.rows + 1))
-        assert np.count_nonzero(places) == table.rows
+        assert places[fresh].tolist() == list(range(1, part.rows + 1))
+        assert np.count_nonzero(places) == part.rows
 
 
 # -- few rows and large tables ---------------------------------------------------------------------
@@ -389,7 +389,7 @@ def test_few_rows_visit_few(is_message: bool, where: tuple[str, ...], on: tuple[
         for _ in range(200)
     ]
     few = [row(k=k, t="a", m=Decimal(k or 1)) for k in (7, 50, None, 99, 7)]
-    results = []
+    answers = []
     for engine in (ReferenceEngine(), LocalEngine(large=50)):
         table: Any = engine.load("r", arrow(many))
         names = NAMES
@@ -405,7 +405,7 @@ def test_few_rows_visit_few(is_message: bool, where: tuple[str, ...], on: tuple[
         inputs = (Input(table, names), Input(small, {name: name for name in on}))
         for _ in range(3):  # look-ups are made for the second
             tables = engine.contract(Contraction(inputs, outputs))
-            results.append(
+            answers.append(
                 [by_key(engine, t, o.keep) for t, o in zip(tables, outputs, strict=True)]
             )
         if isinstance(engine, LocalEngine):
@@ -413,12 +413,12 @@ def test_few_rows_visit_few(is_message: bool, where: tuple[str, ...], on: tuple[
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(reduction, "Scan", None)
                 engine.contract(Contraction(inputs, outputs))
-    for result in results[3:]:
-        for ours, theirs in zip(result, results[0], strict=True):
+    for answer in answers[3:]:
+        for ours, theirs in zip(answer, answers[0], strict=True):
             assert_same(ours, theirs)
 
 
-def test_a_small_table_is_the_middle_if_the_others_have_one_row_a_key() -> None:
+def test_a_small_table_is_the_middle_if_all_others_have_one_row() -> None:
     engine = LocalEngine()
     names = {"k": "k"}
     large, larger = (
@@ -449,8 +449,8 @@ def test_rows_that_agree_are_left_out(
     expected = {k: r for k, r in whole.items() if tuple(r[name] for name in of) not in gone}
     for engine in (reference, LocalEngine()):
         message = computed(engine, base, output)
-        left = engine.apart(message, computed(engine, keys, Output((0,), (), of, ())))
-        assert_same(by_key(engine, left, keep), expected)
+        rest = engine.apart(message, computed(engine, keys, Output((0,), (), of, ())))
+        assert_same(by_key(engine, rest, keep), expected)
         assert_same(by_key(engine, message, keep), whole)
 
 
@@ -480,10 +480,10 @@ def loaded(engine: Any, given: list[Row], chunk: int = 3) -> Any:
 
 
 def contents(engine: Any, table: Any) -> list[tuple[Any, ...]]:
-    data = engine.arrow(table)
-    assert data.schema.equals(SCHEMA)
-    assert table.rows == data.num_rows
-    return plain(data.to_pylist())
+    records = engine.arrow(table)
+    assert records.schema.equals(SCHEMA)
+    assert table.rows == records.num_rows
+    return plain(records.to_pylist())
 
 
 def used(engine: Any, table: Any) -> None:
@@ -502,8 +502,8 @@ def assert_serves(engine: Any, table: Any, given: list[Row]) -> None:
     for output in (summed(("k",)), extremes(("t", "d")), summed(())):
         columns = tuple(c for c in output.columns if not c.name.endswith("f"))
         less = Output((0,), (expression("k < 4"),), output.keep, columns)
-        actual = by_key(engine, computed(engine, table, less), less.keep)
-        assert_same(actual, by_key(reference, computed(reference, given, less), less.keep))
+        groups = by_key(engine, computed(engine, table, less), less.keep)
+        assert_same(groups, by_key(reference, computed(reference, given, less), less.keep))
 
 
 @pytest.mark.parametrize("is_used", [False, True])
@@ -533,7 +533,7 @@ def test_rows_are_settled_one_for_one(
 
 @settings(max_examples=examples(40), deadline=None)
 @given(base=st.lists(odd, min_size=1, max_size=15), more=st.lists(odd, max_size=5))
-def test_rows_that_match_in_a_table_are_settled_with_it(base: list[Row], more: list[Row]) -> None:
+def test_rows_selected_from_a_table_are_settled_with_it(base: list[Row], more: list[Row]) -> None:
     for engine in (ReferenceEngine(), LocalEngine()):
         table = loaded(engine, base)
         gone = engine.matching(table, arrow(base[:2]))
@@ -574,10 +574,10 @@ def test_rows_are_matched_by_their_values(
             used(engine, table)
         values = engine.book.values if isinstance(engine, LocalEngine) else 0
         for _ in range(3):  # an index is made for the second
-            matching = engine.matching(table, pa.Table.from_pylist(wanted, dtypes))
-            assert contents(engine, matching) == plain(expected)
+            matched = engine.matching(table, pa.Table.from_pylist(wanted, dtypes))
+            assert contents(engine, matched) == plain(expected)
         assert not isinstance(engine, LocalEngine) or engine.book.values == values
-        assert_serves(engine, matching, expected)
+        assert_serves(engine, matched, expected)
 
 
 @pytest.mark.parametrize("is_used", [False, True])
@@ -588,23 +588,23 @@ def test_rows_are_matched_by_their_values(
 @settings(max_examples=examples(15), deadline=None)
 @given(base=tables)
 def test_rows_are_selected(is_used: bool, where: str, base: list[Row]) -> None:
-    selected_by = {}
+    selections = {}
     for engine in (ReferenceEngine(), LocalEngine()):
         table = loaded(engine, base)
         if is_used:
             used(engine, table)
         selected = engine.select(Input(table, NAMES), expression(where))
-        selected_by[engine.name] = contents(engine, selected)
+        selections[engine.name] = contents(engine, selected)
         assert selected.null_free >= table.null_free
         if isinstance(engine, LocalEngine):
             (kept,) = (engine.select(Input(t, NAMES), expression("k < 4")) for t in [selected])
             assert contents(engine, kept) == [
-                row for row in selected_by["reference"] if row[0] is not None and row[0] < 4
+                row for row in selections["reference"] if row[0] is not None and row[0] < 4
             ]
             assert_serves(
-                engine, selected, [dict(zip(KINDS, r, strict=True)) for r in selected_by["local"]]
+                engine, selected, [dict(zip(KINDS, r, strict=True)) for r in selections["local"]]
             )
-    assert selected_by["local"] == selected_by["reference"]
+    assert selections["local"] == selections["reference"]
 
 
 @pytest.mark.parametrize("is_used", [False, True])
@@ -634,9 +634,9 @@ def test_rows_of_every_type_are_matched(is_used: bool, dtype: Any, values: list[
     for at in range(4):
         for one in (given.slice(at, 1), given.slice(at, 1).select(["k"])):
             for _ in range(3):
-                matching = engine.arrow(engine.matching(table, one))
-                expected = [r for r in range(4) if is_equal(values[r], values[at])]
-                assert matching["i"].to_pylist() == [
+                matched = engine.arrow(engine.matching(table, one))
+                expected = [r for r in range(4) if are_equal(values[r], values[at])]
+                assert matched["i"].to_pylist() == [
                     r + 1 for r in expected if r == at or "i" not in one.column_names
                 ]
     left = engine.settle([table, engine.load("r", given)], [engine.load("r", given.slice(1, 2))])
@@ -644,7 +644,7 @@ def test_rows_of_every_type_are_matched(is_used: bool, dtype: Any, values: list[
     assert engine.schema(left).equals(given.schema)
 
 
-def is_equal(a: Any, b: Any) -> bool:
+def are_equal(a: Any, b: Any) -> bool:
     return a is b or a == b
 
 
@@ -702,5 +702,5 @@ def test_rows_are_matched_by_several_keys_again_and_again(chunks: int) -> None:
     for start in range(0, 60, 10):
         unknown = pa.table({"day": [date(1999, 1, 1)], "store": pa.array([5], pa.int32())})
         chosen = [table.slice(start + i, 1).select(["day", "store"]) for i in range(chunks)]
-        matching = engine.matching(relation, pa.concat_tables([*chosen, unknown]))
-        assert engine.arrow(matching).column("n").to_pylist() == list(range(start, start + chunks))
+        matched = engine.matching(relation, pa.concat_tables([*chosen, unknown]))
+        assert engine.arrow(matched).column("n").to_pylist() == list(range(start, start + chunks))

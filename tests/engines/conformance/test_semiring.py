@@ -123,7 +123,7 @@ class Laws:
     def __init__(self, engine: Engine, batch: Mapping[str, Triples]) -> None:
         self.engine = engine
         self.batch = batch
-        self.size = min(len(triples) for triples in batch.values())
+        self.size = min(len(elements) for elements in batch.values())
 
     def element(self, label: str, key: int, which: str) -> Element:
         semiring = SEMIRINGS[label]
@@ -168,15 +168,15 @@ class Laws:
     def values(self, table: Table) -> dict[str, dict[str, dict[int, Element]]]:
         """column → semiring → key → element."""
         rows = self.engine.arrow(table).to_pylist()
-        elements: dict[str, dict[str, dict[int, Element]]] = {}
+        columns: dict[str, dict[str, dict[int, Element]]] = {}
         names = {name.partition(".")[0] for name in table.kinds if ":" in name}
         for name in names:
             column, _, label = name.partition(":")
             parts = Column(name, SEMIRINGS[label], ()).parts
-            elements.setdefault(column, {})[label] = {
+            columns.setdefault(column, {})[label] = {
                 row["k"]: tuple(row[part] for part in parts) for row in rows
             }
-        return elements
+        return columns
 
     def equal(self, law: str, left: Mapping[str, Any], right: Mapping[str, Any]) -> None:
         for label in self.batch:
@@ -230,15 +230,15 @@ class Laws:
         )
         places = {"x": (0, x), "y": (1, y), "z": (2, z), "0": (3, zero), "1": (4, one)}
 
-        def factors(product: str) -> Callable[[str], tuple[Factor, ...]]:
-            return lambda label: tuple(places[w][1].lifted(places[w][0], label) for w in product)
+        def factors(word: str) -> Callable[[str], tuple[Factor, ...]]:
+            return lambda label: tuple(places[w][1].lifted(places[w][0], label) for w in word)
 
         products = ("x", "xy", "yx", "xyz", "x1", "1x", "x0", "0x", "")
         flat = self.values(
             self.contract(
                 [relation.input for _, relation in places.values()],
                 ("k",),
-                {product: factors(product) for product in products},
+                {word: factors(word) for word in products},
             )
         )
         self.equal("x", flat["x"], self.constant("x"))

@@ -42,8 +42,8 @@ LARGE = 100_000
 @pytest.fixture(scope="module")
 def a_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     directory = tmp_path_factory.mktemp("cluster")
-    with cluster(directory, XDG_CACHE_HOME=str(directory / "cache")) as made:
-        yield made
+    with cluster(directory, XDG_CACHE_HOME=str(directory / "cache")) as running:
+        yield running
 
 
 @pytest.fixture
@@ -66,24 +66,24 @@ def ask_two_engines(master: str, directory: str) -> dict[str, Any]:
     session = ct.spark_session(master, config=SMALL)
     path = list(sys.path)
     wide = star(directory, HybridEngine(session, in_process=LARGE)).calibrate(MEASURES)
-    found: dict[str, Any] = {"hybrid": differences(directory, wide, AT_HOME + OF_THE_FACT)}
+    answers: dict[str, Any] = {"hybrid": differences(directory, wide, AT_HOME + OF_THE_FACT)}
     wide = star(directory, SparkEngine(session)).calibrate(SOME_MEASURES)
-    found["spark"] = differences(directory, wide, [AT_HOME[1], OF_THE_FACT[0]], SOME_MEASURES)
-    return {**found, "path is as it was": sys.path == path}
+    answers["spark"] = differences(directory, wide, [AT_HOME[1], OF_THE_FACT[0]], SOME_MEASURES)
+    return {**answers, "path is as it was": sys.path == path}
 
 
 def ask_bare_executors(master: str, directory: str, *pythons: str) -> list[Any]:
     """With each of these as the Python of the executors: what is wrong, or why it cannot be done."""
     session = ct.spark_session(master, config=SMALL)
-    found: list[Any] = []
+    answers: list[Any] = []
     for python in pythons:
         session.sparkContext.pythonExec = python
         try:
             wide = star(directory, HybridEngine(session, in_process=LARGE)).calibrate(SOME_MEASURES)
-            found.append(differences(directory, wide, AT_HOME + OF_THE_FACT[:1], SOME_MEASURES))
+            answers.append(differences(directory, wide, AT_HOME + OF_THE_FACT[:1], SOME_MEASURES))
         except EngineError as error:
-            found.append(str(error))
-    return found
+            answers.append(str(error))
+    return answers
 
 
 def ask_while_a_worker_dies(master: str, directory: str) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def ask_while_a_worker_dies(master: str, directory: str) -> dict[str, Any]:
 
     def stage() -> Any:
         stages = map(tracker.getStageInfo, tracker.getActiveStageIds())
-        return next((each for each in stages if each and each.numTasks > 20), None)
+        return next((stage for stage in stages if stage and stage.numTasks > 20), None)
 
     def watch() -> None:
         while (now := stage()) is None or now.numCompletedTasks < 3:
@@ -163,11 +163,11 @@ def test_a_worker_dies_in_the_middle(spark_cluster: Cluster, sales: str) -> None
                 worker.kill(below=True)
             tell(driver, "they are dead")
     finally:
-        found = finish(driver)
+        answers = finish(driver)
     assert "CoarseGrainedExecutorBackend" in killed, "its executor"
     assert "pyspark.daemon" in killed, "and the Python of that"
-    assert found.pop("left when it died") > 0
-    assert found == {
+    assert answers.pop("left when it died") > 0
+    assert answers == {
         "wrong": [],
         "why": "a message is lost with the executor that held it. Calibrate again.",
         "again": [{"u": 1, "n": 2}],

@@ -51,20 +51,20 @@ def ask(remote: str, directory: str) -> dict[str, Any]:
     path = list(sys.path)
     engine = HybridEngine(session, in_process=LARGE)
     wide = star(directory, engine).calibrate(MEASURES)
-    found: dict[str, Any] = {"wrong": differences(directory, wide, AT_HOME + OF_THE_FACT)}
+    answers: dict[str, Any] = {"wrong": differences(directory, wide, AT_HOME + OF_THE_FACT)}
     try:
         wide.query(where="CAST(label AS INT) > 3")
     except EngineError as error:
-        found["error"] = str(error)
+        answers["error"] = str(error)
     again = star(directory, HybridEngine(session, in_process=LARGE)).calibrate({"n": "count(*)"})
-    found["again"] = again.query().rows() == wide.query(measures=["n"]).rows()
-    return {**found, "path is as it was": sys.path == path, "kind": type(session).__module__}
+    answers["again"] = again.query().rows() == wide.query(measures=["n"]).rows()
+    return {**answers, "path is as it was": sys.path == path, "kind": type(session).__module__}
 
 
-def test_answers_behind_connect(server: str, sales: str) -> None:
-    found = finish(start(ask, server, sales))
-    error = found.pop("error")
-    assert found == {
+def test_answers_over_connect(server: str, sales: str) -> None:
+    answers = finish(start(ask, server, sales))
+    error = answers.pop("error")
+    assert answers == {
         "wrong": [],
         "again": True,
         "path is as it was": True,

@@ -19,7 +19,6 @@ from calitree.apps.verify.check import compare
 from calitree.calibration.branch import Branch
 from calitree.engines.api.contraction import Contraction, Input, Output
 from calitree.engines.hybrid import HybridEngine
-from calitree.engines.hybrid.routing import Limits
 from calitree.engines.local import LocalEngine
 from calitree.errors import EngineError, SchemaError
 from calitree.wide_table import WideTable
@@ -52,20 +51,20 @@ QUESTIONS: list[dict[str, Any]] = [
 
 def files(tables: Mapping[str, pa.Table], directory: Path, rows: int = 700) -> dict[str, str]:
     """Each table as a Parquet file with several row groups."""
-    found = {}
+    paths = {}
     for name, table in tables.items():
-        found[name] = str(directory / f"{name}.parquet")
-        pq.write_table(table, found[name], row_group_size=rows)
-    return found
+        paths[name] = str(directory / f"{name}.parquet")
+        pq.write_table(table, paths[name], row_group_size=rows)
+    return paths
 
 
 def graph(sources: Mapping[str, Any], engine: Any) -> ct.JoinGraph:
-    made = ct.JoinGraph(engine)
+    join_graph = ct.JoinGraph(engine)
     for name, source in sources.items():
-        made.add_relation(name, source)
+        join_graph.add_relation(name, source)
     for left, right, on in JOINS:
-        made.add_join(left, right, on=on)
-    return made
+        join_graph.add_join(left, right, on=on)
+    return join_graph
 
 
 class Spying(HybridEngine):
@@ -78,9 +77,9 @@ class Spying(HybridEngine):
         return super()._in_tasks(*arguments)
 
 
-def hybrid(spark: Any, in_process: int, split: int = 1500) -> Spying:
+def hybrid(spark: Any, split: int = 1500, **limits: int) -> Spying:
     """Tasks that read a few row groups each."""
-    engine = Spying(spark, in_process=in_process)
+    engine = Spying(spark, **limits)
     engine.tasks.split = split
     return engine
 
@@ -136,26 +135,26 @@ def test_an_empty_relation(spark: Any, tmp_path: Path) -> None:
 def test_sums_beyond_64_bits_over_several_tasks(spark: Any, tmp_path: Path) -> None:
     big = pa.table({"k": pa.array([1] * 6), "x": pa.array([2**62] * 6)})
     sources = files({"a": big, "b": pa.table({"k": [1]})}, tmp_path, rows=2)
-    made = ct.JoinGraph(hybrid(spark, in_process=-1, split=2))
+    join_graph = ct.JoinGraph(hybrid(spark, in_process=-1, split=2))
     for name, source in sources.items():
-        made.add_relation(name, source)
-    made.add_join("a", "b", on="k")
-    found = made.calibrate({"s": "sum(x)", "n": "count(*)"}).query()
-    assert found.rows() == [{"s": float(6 * 2**62), "n": 6}]
-    assert not found.exact
+        join_graph.add_relation(name, source)
+    join_graph.add_join("a", "b", on="k")
+    answer = join_graph.calibrate({"s": "sum(x)", "n": "count(*)"}).query()
+    assert answer.rows() == [{"s": float(6 * 2**62), "n": 6}]
+    assert not answer.exact
 
 
 def test_only_columns_that_are_needed_are_read(spark: Any, tmp_path: Path) -> None:
     engine = hybrid(spark, in_process=100_000)
     wide = graph(files(database(3000), tmp_path), engine).calibrate({"units": "sum(units)"})
     seen: list[set[str]] = []
-    parts = engine.tasks._parts
+    partial_messages = engine.tasks._partial_messages
 
     def spied(rows: Any, scan: Any, source: Any, *others: Any) -> Any:
         seen.append(set(source.types))
-        return parts(rows, scan, source, *others)
+        return partial_messages(rows, scan, source, *others)
 
-    engine.tasks._parts = spied  # type: ignore[method-assign]
+    engine.tasks._partial_messages = spied  # type: ignore[method-assign]
     wide.query(group_by=["city", "family"], where="sales.label = 'l3'")
     assert seen == [{"date", "store", "item", "units", "label"}]
 
@@ -163,15 +162,17 @@ def test_only_columns_that_are_needed_are_read(spark: Any, tmp_path: Path) -> No
 def asked_alike(wide: ct.WideTable, here: ct.WideTable, questions: Any = None) -> None:
     """The same answers, and as exact."""
     for question in QUESTIONS if questions is None else questions:
-        found, expected = wide.query(**question), here.query(**question)
+        answer, expected = wide.query(**question), here.query(**question)
         keys = len(question.get("group_by", ()))
-        assert not compare(found.arrow(), expected.arrow(), keys), question
-        assert found.exact == expected.exact, question
+        assert not compare(answer.arrow(), expected.arrow(), keys), question
+        assert answer.exact == expected.exact, question
 
 
 def ways(wide: ct.WideTable, **question: Any) -> set[str]:
     """How the contractions of a question were computed."""
-    return {each.how.partition(":")[0] for each in wide.query(**question).plan.measured.values()}
+    return {
+        measured.how.partition(":")[0] for measured in wide.query(**question).plan.measured.values()
+    }
 
 
 @pytest.mark.parametrize("nulls", [False, True])
@@ -193,7 +194,7 @@ def test_many_messages_of_a_frame_in_one_pass(spark: Any) -> None:
     engine = HybridEngine(spark, in_process=100_000)
     wide = graph(sources, engine).calibrate(MEASURES)
     assert wide.calibration is not None
-    (step,) = [each for each in wide.calibration.steps if each.bag == "sales"]
+    (step,) = [s for s in wide.calibration.steps if s.bag == "sales"]
     assert {wide.calibration.measured[send.key].how for send in step.sends} == {
         "in Spark's tasks, on rows that Spark reads: 5 messages of 9 columns of sales in one pass "
         "cost less than 5 queries"
@@ -213,39 +214,35 @@ def test_messages_too_large_for_tasks_go_by_sql(spark: Any, tmp_path: Path) -> N
 
 def test_results_too_large_to_come_home_stay_on_spark(spark: Any, tmp_path: Path) -> None:
     tables = database(3000, nulls=True)
-    engine = hybrid(spark, in_process=100_000)
-    engine.tasks.limit, engine.limits = 40_000, Limits(100_000, collect=40_000)
+    engine = hybrid(spark, in_process=100_000, collect=40_000)
     wide = graph(files(tables, tmp_path), engine).calibrate({"n": "count(*)", "u": "sum(units)"})
     here = graph(tables, "local").calibrate({"n": "count(*)", "u": "sum(units)"})
     question: dict[str, Any] = {"group_by": ["sales.date", "sales.item", "label", "sales.store"]}
-    found = wide.query(**question)
+    answer = wide.query(**question)
     with pytest.raises(EngineError, match=r"This has 2,\d{3} rows, .* Take it with \.spark\(\)"):
-        found.arrow()
-    assert len(found) == len(here.query(**question))
-    assert "1 of 1 too large to come home, so by Spark SQL" in str(found.plan)
-    assert not compare(found.spark().toArrow(), here.query(**question).arrow(), 4)
+        answer.arrow()
+    assert len(answer) == len(here.query(**question))
+    assert "1 of 1 too large to come home, so by Spark SQL" in str(answer.plan)
+    assert not compare(answer.spark().toArrow(), here.query(**question).arrow(), 4)
     asked_alike(wide, here, [{}, {"group_by": ["city"]}])
 
 
 def test_messages_too_large_to_come_home_serve_from_spark(spark: Any, tmp_path: Path) -> None:
     tables = database(3000, nulls=True)
-    engine = hybrid(spark, in_process=100_000)
-    engine.tasks.limit, engine.limits = 3_000, Limits(100_000, collect=3_000)
+    engine = hybrid(spark, in_process=100_000, collect=3_000)
     wide = graph(files(tables, tmp_path), engine).calibrate({"n": "count(*)", "u": "sum(units)"})
     here = graph(tables, "local").calibrate({"n": "count(*)", "u": "sum(units)"})
     assert "rows has stayed on Spark" in str(wide.plan(group_by=["guests"]))
     for question in QUESTIONS[:2]:
-        found = wide.query(**{**question, "measures": ["n", "u"]})
+        answer = wide.query(**{**question, "measures": ["n", "u"]})
         keys = len(question.get("group_by", ()))
-        assert not compare(found.spark().toArrow(), here.query(**question).arrow(), keys)
+        assert not compare(answer.spark().toArrow(), here.query(**question).arrow(), keys)
 
 
 def test_parts_summed_by_other_tasks(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from calitree.engines.hybrid import driver as spark_tasks
-
-    monkeypatch.setattr(spark_tasks, "DIRECT", 1)
+    monkeypatch.setattr("calitree.engines.hybrid.driver.MAX_TASKS_MERGED_BY_DRIVER", 1)
     tables = database(3000, nulls=True)
     engine = hybrid(spark, in_process=100_000, split=700)
     wide = graph(files(tables, tmp_path), engine).calibrate(MEASURES)
@@ -260,12 +257,12 @@ def test_relations_that_share_a_bag(spark: Any, tmp_path: Path) -> None:
     }
 
     def triangle(sources: Mapping[str, Any], engine: Any) -> ct.WideTable:
-        made = ct.JoinGraph(engine)
+        join_graph = ct.JoinGraph(engine)
         for name, source in sources.items():
-            made.add_relation(name, source)
+            join_graph.add_relation(name, source)
         for left, right, on in (("R", "S", "b"), ("S", "T", "c"), ("R", "T", "a")):
-            made.add_join(left, right, on=on)
-        return made.calibrate()
+            join_graph.add_join(left, right, on=on)
+        return join_graph.calibrate()
 
     wide = triangle(files(tables, tmp_path), HybridEngine(spark, in_process=-1))
     here = triangle(tables, "local")
@@ -275,33 +272,38 @@ def test_relations_that_share_a_bag(spark: Any, tmp_path: Path) -> None:
 
 def test_a_table_of_the_catalogue(spark: Any) -> None:
     spark.range(20).selectExpr("id AS k", "id % 3 AS g").createOrReplaceTempView("some_dimension")
-    made = ct.JoinGraph(HybridEngine(spark))
-    made.add_relation("d", "some_dimension")
-    made.add_relation("f", {"k": [1, 1, 2, 99], "x": [1, 2, 3, 4]})
-    made.add_join("d", "f", on="k")
-    wide = made.calibrate({"x": "sum(x)"})
+    join_graph = ct.JoinGraph(HybridEngine(spark))
+    join_graph.add_relation("d", "some_dimension")
+    join_graph.add_relation("f", {"k": [1, 1, 2, 99], "x": [1, 2, 3, 4]})
+    join_graph.add_join("d", "f", on="k")
+    wide = join_graph.calibrate({"x": "sum(x)"})
     assert sorted(wide.query(group_by=["g"]).rows(), key=str) == [
         {"g": 1, "x": 3},
         {"g": 2, "x": 3},
     ]
     assert ways(wide, group_by=["g"]) == {"here"}, "it is small, so it has come home"
     with pytest.raises(SchemaError, match="neither a file nor a Spark table called 'no_such'"):
-        made.add_relation("n", "no_such")
+        join_graph.add_relation("n", "no_such")
 
 
 def test_verify_asks_spark_where_tables_are_there(spark: Any, tmp_path: Path) -> None:
     engine = hybrid(spark, in_process=100_000)
     wide = graph(files(database(5000), tmp_path), engine).calibrate({"n": "count(*)"})
     assert wide.verify()
-    assert engine.is_on_spark(each.table for each in wide.schema.relations.values())
+    assert engine.is_on_spark(relation.table for relation in wide.schema.relations.values())
 
 
 def test_a_filter_that_leaves_few_row_groups_needs_no_spark(tmp_path: Path) -> None:
     tables = database(5000, nulls=True)
     tables["sales"] = tables["sales"].sort_by("date")
-    made = graph(files(tables, tmp_path, rows=200), HybridEngine(in_process=100_000))
+    join_graph = graph(files(tables, tmp_path, rows=200), HybridEngine(in_process=100_000))
     wide = WideTable(
-        Branch.new(made.schema, made.engine, made.hypertree(), measures={"u": "sum(units)"})
+        Branch.new(
+            join_graph.schema,
+            join_graph.engine,
+            join_graph.hypertree(),
+            measures={"u": "sum(units)"},
+        )
     )
     here = graph(tables, "local").calibrate({"u": "sum(units)"})
     question: dict[str, Any] = {"group_by": ["label"], "where": "sales.date = 7"}
@@ -310,34 +312,34 @@ def test_a_filter_that_leaves_few_row_groups_needs_no_spark(tmp_path: Path) -> N
         re.fullmatch(
             r"here, from the row groups that a filter leaves: [12] of 25 row groups of sales, "
             r"\d{3} rows",
-            each.how,
+            measured.how,
         )
-        for each in wide.query(**question).plan.measured.values()
+        for measured in wide.query(**question).plan.measured.values()
     )
-    assert made.engine.spark.runtime.started is None  # type: ignore[attr-defined]
+    assert join_graph.engine.spark.runtime.started is None  # type: ignore[attr-defined]
 
 
 def test_row_groups_that_no_row_passes_are_not_read(spark: Any, tmp_path: Path) -> None:
     tables = database(5000, nulls=True)
     tables["sales"] = tables["sales"].sort_by("date")
     engine = hybrid(spark, in_process=30_000)
-    made = graph(files(tables, tmp_path, rows=200), engine)
+    join_graph = graph(files(tables, tmp_path, rows=200), engine)
     wide = WideTable(
-        Branch.new(made.schema, engine, made.hypertree(), measures={"u": "sum(units)"})
+        Branch.new(join_graph.schema, engine, join_graph.hypertree(), measures={"u": "sum(units)"})
     )
     here = graph(tables, "local").calibrate({"u": "sum(units)"})
     question: dict[str, Any] = {"group_by": ["label"], "where": "sales.date >= 12"}
-    found = wide.query(**question)
-    assert not compare(found.arrow(), here.query(**question).arrow(), 1)
-    assert re.search(r"read the files: 1\d of 25 row groups of sales", str(found.plan))
+    answer = wide.query(**question)
+    assert not compare(answer.arrow(), here.query(**question).arrow(), 1)
+    assert re.search(r"read the files: 1\d of 25 row groups of sales", str(answer.plan))
 
 
 def test_a_file_that_has_changed_is_not_read(spark: Any, tmp_path: Path) -> None:
     sources = files(database(2000), tmp_path)
-    made = graph(sources, hybrid(spark, in_process=-1))
+    join_graph = graph(sources, hybrid(spark, in_process=-1))
     pq.write_table(database(2500)["sales"], sources["sales"])
     with pytest.raises(EngineError, match="has changed since it was added"):
-        made.calibrate()
+        join_graph.calibrate()
 
 
 def test_a_failing_task_is_explained(spark: Any, tmp_path: Path) -> None:

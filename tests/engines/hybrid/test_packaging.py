@@ -61,12 +61,12 @@ def test_the_same_files_make_the_same_archive() -> None:
 
 def test_it_is_unpacked_once(executor: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    found = origin(executor, cache)
+    unpacked = origin(executor, cache)
     (version,) = (cache / "calitree" / "shipped").iterdir()
-    assert found == str(version / "calitree")
-    there = Path(found) / "__init__.py"
+    assert unpacked == str(version / "calitree")
+    there = Path(unpacked) / "__init__.py"
     before = there.stat()
-    assert origin(executor, cache) == found
+    assert origin(executor, cache) == unpacked
     assert there.stat() == before
     assert list(version.parent.iterdir()) == [version]
 

@@ -4,53 +4,63 @@ from __future__ import annotations
 
 import pytest
 
-from calitree.engines.hybrid.routing import Limits, Part, Place, Route, Way, route_of
+from calitree.engines.hybrid.routing import InputStats, Limits, Location, Route, Strategy, route_of
 
 LIMITS = Limits(in_process=1000, broadcast=100, collect=500)
-FACT = Part(Place.FILES, True, "sales", 9_000_000, 50_000)
-TABLE = Part(Place.SPARK, True, "sales", 9_000_000, 50_000)
-SMALL = Part(Place.HERE, True, "stores", 10, 90)
-MESSAGE = Part(Place.HERE, False, "a message here", 5, 60)
-LARGE_MESSAGE = Part(Place.SPARK, False, "a message", 7_000, 900)
+FACT = InputStats(Location.FILES, True, "sales", 9_000_000, 50_000)
+TABLE = InputStats(Location.SPARK, True, "sales", 9_000_000, 50_000)
+SMALL = InputStats(Location.LOCAL, True, "stores", 10, 90)
+MESSAGE = InputStats(Location.LOCAL, False, "a message here", 5, 60)
+LARGE_MESSAGE = InputStats(Location.SPARK, False, "a message", 7_000, 900)
 
 
 @pytest.mark.parametrize(
-    ("parts", "outputs", "columns", "expected", "why"),
+    ("inputs", "outputs", "columns", "expected", "why"),
     [
-        ([SMALL, MESSAGE], 1, 0, Way.HERE, ""),
-        ([], 1, 0, Way.HERE, ""),
-        ([FACT, MESSAGE], 3, 4, Way.SPLITS, "sales has 9,000,000 rows"),
+        ([SMALL, MESSAGE], 1, 0, Strategy.LOCAL, ""),
+        ([], 1, 0, Strategy.LOCAL, ""),
+        ([FACT, MESSAGE], 3, 4, Strategy.TASKS_ON_FILES, "sales has 9,000,000 rows"),
         (
             [FACT, MESSAGE, MESSAGE],
             3,
             4,
-            Way.SQL,
+            Strategy.SQL,
             "messages of 120 bytes are more than the 100 bytes that go with tasks",
         ),
-        ([FACT, LARGE_MESSAGE], 1, 2, Way.SQL, "a message of 7,000 rows has stayed on Spark"),
-        ([FACT, SMALL], 1, 2, Way.SQL, "sales, stores share a bag, and not all of them fit here"),
+        ([FACT, LARGE_MESSAGE], 1, 2, Strategy.SQL, "a message of 7,000 rows has stayed on Spark"),
+        (
+            [FACT, SMALL],
+            1,
+            2,
+            Strategy.SQL,
+            "sales, stores share a bag, and not all of them fit here",
+        ),
         (
             [TABLE, MESSAGE],
             5,
             6,
-            Way.ROWS,
+            Strategy.TASKS_ON_ROWS,
             "5 messages of 6 columns of sales in one pass cost less than 5 queries",
         ),
         (
             [TABLE, MESSAGE],
             1,
             2,
-            Way.SQL,
+            Strategy.SQL,
             "1 message of 2 columns of sales: a query costs less than handing over the rows",
         ),
     ],
 )
-def test_routes(parts: list[Part], outputs: int, columns: int, expected: Way, why: str) -> None:
-    found = route_of(parts, outputs, columns, LIMITS)
-    assert (found.way, found.why) == (expected, why)
-    assert (found.scanned is not None) == (expected in (Way.SPLITS, Way.ROWS))
+def test_routes(
+    inputs: list[InputStats], outputs: int, columns: int, expected: Strategy, why: str
+) -> None:
+    route = route_of(inputs, outputs, columns, LIMITS)
+    assert (route.strategy, route.why) == (expected, why)
+    assert (route.scanned is not None) == (
+        expected in (Strategy.TASKS_ON_FILES, Strategy.TASKS_ON_ROWS)
+    )
 
 
 def test_as_a_plan_says_it() -> None:
-    assert str(Route(Way.HERE)) == "here"
-    assert str(Route(Way.SQL, "it is large")) == "by Spark SQL: it is large"
+    assert str(Route(Strategy.LOCAL)) == "here"
+    assert str(Route(Strategy.SQL, "it is large")) == "by Spark SQL: it is large"

@@ -32,7 +32,8 @@ from calitree.engines.hybrid import HybridEngine
 from calitree.engines.local.tables.tables import EncodedRelation
 from calitree.engines.reference import ReferenceEngine
 from calitree.engines.spark import SparkEngine
-from calitree.engines.spark.table import SparkTable, decoded, measure
+from calitree.engines.spark.fields import decoded
+from calitree.engines.spark.table import SparkTable, measure
 from calitree.errors import EngineError
 from calitree.sql.analysis import Resolved
 from calitree.sql.parser import Expression, parse
@@ -99,29 +100,29 @@ def plain(value: Any) -> Any:
     return value
 
 
-def read(engine: Any, found: Any) -> list[Row]:
+def read(engine: Any, result: Any) -> list[Row]:
     """The rows of a table, wherever it is."""
-    if isinstance(found, pa.Table):
-        arrow = found
+    if isinstance(result, pa.Table):
+        arrow = result
     else:
-        on_spark = isinstance(found, SparkTable)
-        arrow = decoded(found.collected(), found.fields) if on_spark else engine.arrow(found)
-        assert arrow.num_rows == found.rows
-        assert arrow.column_names == list(found.kinds)
+        on_spark = isinstance(result, SparkTable)
+        arrow = decoded(result.collected(), result.fields) if on_spark else engine.arrow(result)
+        assert arrow.num_rows == result.rows
+        assert arrow.column_names == list(result.kinds)
     columns = [map(plain, column.to_pylist()) for column in arrow.columns]
     return list(zip(*columns, strict=True)) if columns else [()] * arrow.num_rows
 
 
-def bag(engine: Any, found: Any) -> Counter[Row]:
-    return Counter(read(engine, found))
+def bag(engine: Any, result: Any) -> Counter[Row]:
+    return Counter(read(engine, result))
 
 
 def rows_of(rows: Sequence[Row]) -> Counter[Row]:
     return Counter(tuple(map(plain, row)) for row in rows)
 
 
-def of(found: Any) -> Input:
-    return Input(found, {name: name for name in found.kinds})
+def of(relation: Any) -> Input:
+    return Input(relation, {name: name for name in relation.kinds})
 
 
 def expression(text: str, schema: pa.Schema = SCHEMA) -> Expression:
@@ -132,7 +133,7 @@ def expression(text: str, schema: pa.Schema = SCHEMA) -> Expression:
 
 
 def column(name: str, lift: str | None, semiring: Semiring = SUM_PRODUCT) -> Column:
-    lifts = () if lift is None else tuple(expression(each) for each in lift.split("|"))
+    lifts = () if lift is None else tuple(expression(part) for part in lift.split("|"))
     factors: tuple[Factor, ...] = (Lifted(0, lifts),) if lifts else ()
     return Column(name, semiring, factors)
 
@@ -148,18 +149,18 @@ ENDS = (
 
 
 def contract(engine: Any, relation: Any, output: Output) -> Any:
-    (found,) = engine.contract(Contraction((of(relation),), (output,)))
-    return found
+    (result,) = engine.contract(Contraction((of(relation),), (output,)))
+    return result
 
 
 def by(*keep: str, columns: tuple[Column, ...] = SUMS) -> Output:
     return Output((0,), (), keep, columns)
 
 
-def same(engine: Any, found: Any, expected: list[Row], keys: int) -> None:
+def same(engine: Any, result: Any, expected: list[Row], keys: int) -> None:
     """The rows of a result, which has each key once. Doubles may differ by their order of summing."""
-    rows = {row[:keys]: row[keys:] for row in read(engine, found)}
-    assert len(rows) == found.rows
+    rows = {row[:keys]: row[keys:] for row in read(engine, result)}
+    assert len(rows) == result.rows
     other = {row[:keys]: row[keys:] for row in expected}
     assert rows.keys() == other.keys()
     for key, values in rows.items():
@@ -198,14 +199,14 @@ def updates(draw: st.DrawFn) -> tuple[list[Row], list[Row], list[Row]]:
 def test_schema_tells_types_to_load_rows_in(engine: Any) -> None:
     given = pa.schema([*SCHEMA, ("u", pa.int16()), ("x", pa.float32()), ("y", pa.binary())])
     relation = engine.load("t", given.empty_table())
-    found = engine.schema(relation)
-    assert found.names == given.names
-    again = engine.load("t", found.empty_table())
+    schema = engine.schema(relation)
+    assert schema.names == given.names
+    again = engine.load("t", schema.empty_table())
     assert again.kinds == relation.kinds
-    assert engine.schema(again) == found
-    assert found.field("at").type == pa.timestamp("us")
-    assert found.field("utc").type == pa.timestamp("us", "UTC")
-    assert found.field("d").type == pa.decimal128(10, 2)
+    assert engine.schema(again) == schema
+    assert schema.field("at").type == pa.timestamp("us")
+    assert schema.field("utc").type == pa.timestamp("us", "UTC")
+    assert schema.field("d").type == pa.decimal128(10, 2)
 
 
 def test_schema_of_integers_without_a_sign(spark: Any) -> None:
@@ -219,12 +220,12 @@ def test_schema_of_integers_without_a_sign(spark: Any) -> None:
 @given(updates())
 def test_settle(engine: Any, update: tuple[list[Row], list[Row], list[Row]]) -> None:
     old, new, gone = update
-    loaded = [engine.load("t", table(each)) for each in (old, new, gone)]
-    found = engine.settle(loaded[:2], loaded[2:])
+    loaded = [engine.load("t", table(some)) for some in (old, new, gone)]
+    settled = engine.settle(loaded[:2], loaded[2:])
     left = less([*old, *new], gone)
-    assert bag(engine, found) == rows_of(left)
-    assert found.rows == len(left)
-    same(engine, contract(engine, found, by("k", "s")), computed(left, by("k", "s")), 2)
+    assert bag(engine, settled) == rows_of(left)
+    assert settled.rows == len(left)
+    same(engine, contract(engine, settled, by("k", "s")), computed(left, by("k", "s")), 2)
 
 
 def test_settle_of_one_table_is_that_table(engine: Any) -> None:
@@ -246,11 +247,11 @@ def test_large_relations_are_settled_when_they_are_used(
     monkeypatch.setattr("calitree.engines.spark.changes.BROADCAST_ROWS", 0)
     engine = SparkEngine(spark)
     old, new, gone = ([ROW] * 3 + [OTHER], [OTHER], [ROW, OTHER])
-    loaded = [engine.load("t", table(each)) for each in (old, new, gone)]
-    measure(engine.runtime, {each: {"big"} for each in loaded})
-    found = engine.settle(loaded[:2], loaded[2:])
-    assert (found.known_rows, found.measured) == (3, {"big"})
-    assert bag(engine, found) == rows_of(less([*old, *new], gone))
+    loaded = [engine.load("t", table(some)) for some in (old, new, gone)]
+    measure(engine.runtime, {some: {"big"} for some in loaded})
+    settled = engine.settle(loaded[:2], loaded[2:])
+    assert (settled.known_rows, settled.measured) == (3, {"big"})
+    assert bag(engine, settled) == rows_of(less([*old, *new], gone))
 
 
 def test_rows_that_are_not_there_cannot_go(spark: Any) -> None:
@@ -266,17 +267,17 @@ def test_types_that_differ_are_widened(spark: Any) -> None:
         "t", pa.table({"x": pa.array([1, 2], pa.int32()), "d": [Decimal("0.1")] * 2})
     )
     more = engine.load("t", pa.table({"x": [2**40], "d": [Decimal("0.123")]}))
-    found = engine.settle([base, more], [])
-    assert sorted(read(engine, found)) == [
+    settled = engine.settle([base, more], [])
+    assert sorted(read(engine, settled)) == [
         (1, Decimal("0.100")),
         (2, Decimal("0.100")),
         (2**40, Decimal("0.123")),
     ]
-    schema = engine.schema(found)
+    schema = engine.schema(settled)
     total = Output(
         (0,), (), (), (Column("s", SUM_PRODUCT, (Lifted(0, (expression("x * d", schema),)),)),)
     )
-    assert read(engine, contract(engine, found, total)) == [
+    assert read(engine, contract(engine, settled, total)) == [
         (3 * Decimal("0.100") + 2**40 * Decimal("0.123"),)
     ]
 
@@ -303,12 +304,12 @@ def test_select(engine: Any, condition: str) -> None:
     ]
     reference, where = ReferenceEngine(), expression(condition)
     expected = reference.select(of(reference.load("t", table(rows))), where)
-    found = engine.select(of(engine.load("t", table(rows))), where)
-    assert bag(engine, found) == bag(reference, expected)
-    assert found.rows == expected.rows
+    selected = engine.select(of(engine.load("t", table(rows))), where)
+    assert bag(engine, selected) == bag(reference, expected)
+    assert selected.rows == expected.rows
     if condition == CONDITIONS[0]:
         total = read(reference, contract(reference, expected, by("s")))
-        same(engine, contract(engine, found, by("s")), total, 1)
+        same(engine, contract(engine, selected, by("s")), total, 1)
 
 
 @settings(max_examples=examples(3))
@@ -324,13 +325,13 @@ def test_matching(engine: Any, data: st.DataObject) -> None:
         .select(names)
         .cast(pa.schema([engine.schema(relation).field(n) for n in names]))
     )
-    found = engine.matching(relation, keys)
+    matches = engine.matching(relation, keys)
     there = {tuple(plain(row[at]) for at in places) for row in wanted}
-    assert bag(engine, found) == rows_of(
+    assert bag(engine, matches) == rows_of(
         [row for row in rows if tuple(plain(row[at]) for at in places) in there]
     )
-    left = engine.settle([relation], [found])
-    assert left.rows == len(rows) - found.rows
+    left = engine.settle([relation], [matches])
+    assert left.rows == len(rows) - matches.rows
 
 
 def test_what_was_selected_stays_what_it_was(spark: Any, tmp_path: Path) -> None:
@@ -360,10 +361,10 @@ def test_void_columns(spark: Any) -> None:
 def test_fix(spark: Any) -> None:
     """A frame that is different each time it is read."""
     frame = spark.sql("SELECT id, rand() AS x, timestamp'2024-01-01 00:00:00Z' AS t FROM range(5)")
-    found = SparkEngine(spark).fix(frame)
-    assert isinstance(found, SparkTable)
-    assert found.known_rows == 5
-    assert read(None, found) == read(None, found)
+    snapshot = SparkEngine(spark).fix(frame)
+    assert isinstance(snapshot, SparkTable)
+    assert snapshot.known_rows == 5
+    assert read(None, snapshot) == read(None, snapshot)
     here = HybridEngine(spark).fix(frame)
     assert isinstance(here, pa.Table)
     assert here.schema.field("t").type == pa.timestamp("us", "UTC")
@@ -378,12 +379,12 @@ def test_fix(spark: Any) -> None:
 def test_add(engine: Any, update: tuple[list[Row], list[Row], list[Row]], keep: Row) -> None:
     old, new, gone = update
     output = by(*keep)
-    a, b, c = (contract(engine, engine.load("t", table(each)), output) for each in update)
-    found = engine.add(output, [a, b], [c], "n")
+    a, b, c = (contract(engine, engine.load("t", table(some)), output) for some in update)
+    total = engine.add(output, [a, b], [c], "n")
     expected = computed(less([*old, *new], gone), output)
-    same(engine, found, expected, len(keep))
-    assert set(found.kinds) == {*keep, "n", "sum", "paid", "avg.n", "avg.s"}
-    again = engine.add(output, [found, c], [], "n")
+    same(engine, total, expected, len(keep))
+    assert set(total.kinds) == {*keep, "n", "sum", "paid", "avg.n", "avg.s"}
+    again = engine.add(output, [total, c], [], "n")
     same(engine, again, computed([*old, *new], output), len(keep))
 
 
@@ -391,9 +392,9 @@ def test_add(engine: Any, update: tuple[list[Row], list[Row], list[Row]], keep: 
 @given(MANY, MANY, st.sampled_from([(), ("b",), ("s", "f")]))
 def test_add_without_minus(engine: Any, old: list[Row], new: list[Row], keep: Row) -> None:
     for output in (by(*keep, columns=ENDS), by(*keep, columns=())):
-        parts = [contract(engine, engine.load("t", table(each)), output) for each in (old, new)]
-        found = engine.add(output, parts, [], None)
-        same(engine, found, computed([*old, *new], output), len(keep))
+        parts = [contract(engine, engine.load("t", table(some)), output) for some in (old, new)]
+        total = engine.add(output, parts, [], None)
+        same(engine, total, computed([*old, *new], output), len(keep))
 
 
 def test_sums_beyond_64_bits(engine: Any) -> None:
@@ -401,13 +402,13 @@ def test_sums_beyond_64_bits(engine: Any) -> None:
     row: Row = (1, "a", None, None, None, None, None, None, 2**62)
     output = by("k", columns=(N, SUMS[1]))
     parts = [contract(engine, engine.load("t", table([row])), output) for _ in range(3)]
-    found = engine.add(output, parts, [], None)
-    (values,) = read(engine, found)
-    assert values == (1, 3, 3 * 2**62 if found.exact else float(3 * 2**62))
-    assert found.exact == isinstance(found, SparkTable)
-    back = engine.add(output, [found], parts[1:], "n")
+    total = engine.add(output, parts, [], None)
+    (values,) = read(engine, total)
+    assert values == (1, 3, 3 * 2**62 if total.exact else float(3 * 2**62))
+    assert total.exact == isinstance(total, SparkTable)
+    back = engine.add(output, [total], parts[1:], "n")
     assert read(engine, back) == [(1, 1, 2**62)]
-    if found.exact:
+    if total.exact:
         assert engine.name != "spark" or engine.arrow(back).schema.field("sum").type == pa.int64()
 
 
@@ -415,7 +416,7 @@ def test_contractions_of_a_sum(engine: Any) -> None:
     """It is an input like any other message."""
     output = by("k", "s")
     old, gone = [ROW, ROW, OTHER, (2, "a", *ROW[2:])], [ROW, OTHER]
-    a, c = (contract(engine, engine.load("t", table(each)), output) for each in (old, gone))
+    a, c = (contract(engine, engine.load("t", table(some)), output) for some in (old, gone))
     message = engine.add(output, [a], [c], "n")
     stores = engine.load(
         "stores", pa.table({"k": pa.array([1, 2, None], pa.int32()), "city": ["x", "y", "z"]})
@@ -425,10 +426,10 @@ def test_contractions_of_a_sum(engine: Any) -> None:
         (0, 1),
         (),
         ("city",),
-        tuple(Column(each, SUM_PRODUCT, (Stored(1, each),)) for each in ("n", "sum")),
+        tuple(Column(name, SUM_PRODUCT, (Stored(1, name),)) for name in ("n", "sum")),
     )
-    (found,) = engine.contract(Contraction(inputs, (wanted,)))
-    assert sorted(read(engine, found)) == [("x", 1, 7), ("y", 1, 7)]
+    (joined,) = engine.contract(Contraction(inputs, (wanted,)))
+    assert sorted(read(engine, joined)) == [("x", 1, 7), ("y", 1, 7)]
 
 
 FLOATS = (N, column("f", "f"))
@@ -453,21 +454,21 @@ def floats(*values: float | None) -> pa.Table:
 )
 def test_digits_are_not_lost(engine: Any, old: list[Any], gone: list[Any], kept: Any) -> None:
     output = by("k", columns=FLOATS)
-    a, c = (contract(engine, engine.load("t", floats(*each)), output) for each in (old, gone))
-    found = engine.add(output, [a], [c], "n")
+    a, c = (contract(engine, engine.load("t", floats(*numbers)), output) for numbers in (old, gone))
+    total = engine.add(output, [a], [c], "n")
     if kept is None:
-        assert found is None
+        assert total is None
     elif kept == "gone":
-        assert read(engine, found) == []
+        assert read(engine, total) == []
     else:
-        assert [row[-1] for row in read(engine, found)] == [kept]
+        assert [row[-1] for row in read(engine, total)] == [kept]
 
 
 def test_digits_of_a_total_are_not_lost(engine: Any) -> None:
     output = by(columns=FLOATS)
     a, b, c = (
-        contract(engine, engine.load("t", floats(*each)), output)
-        for each in ([1e16, 1.0], [1e16], [1.0])
+        contract(engine, engine.load("t", floats(*numbers)), output)
+        for numbers in ([1e16, 1.0], [1e16], [1.0])
     )
     assert engine.add(output, [a], [b], "n") is None
     assert read(engine, engine.add(output, [a], [c], "n")) == [(1, 1e16)]
@@ -476,7 +477,7 @@ def test_digits_of_a_total_are_not_lost(engine: Any) -> None:
 def test_what_is_not_finite_elsewhere_is_no_loss(engine: Any) -> None:
     output = by("s", columns=FLOATS)
     old = [(1, "a", math.nan, *OTHER[3:]), (1, "b", 3.0, *OTHER[3:]), (1, "b", 4.0, *OTHER[3:])]
-    a, c = (contract(engine, engine.load("t", table(each)), output) for each in (old, old[2:]))
+    a, c = (contract(engine, engine.load("t", table(some)), output) for some in (old, old[2:]))
     assert sorted(read(engine, engine.add(output, [a], [c], "n"))) == [
         ("a", 1, "NaN"),
         ("b", 1, 3.0),
@@ -522,13 +523,13 @@ def test_apart(engine: Any, rows: list[Row], gone: list[Row], keep: Row) -> None
     output = by("k", "f")
     message = contract(engine, engine.load("t", table(rows)), output)
     keys = contract(engine, engine.load("t", table(gone)), by(*keep, columns=()))
-    found = engine.apart(message, keys)
+    rest = engine.apart(message, keys)
     without = set(read(engine, keys))
     places = [("k", "f").index(name) for name in keep]
     expected = [
         row for row in computed(rows, output) if tuple(row[at] for at in places) not in without
     ]
-    same(engine, found, expected, 2)
+    same(engine, rest, expected, 2)
     total = contract(engine, engine.load("t", table(rows)), by())
     left = engine.apart(total, contract(engine, engine.load("t", table(gone)), by(columns=())))
     assert left.rows == (0 if gone else total.rows)
@@ -546,11 +547,11 @@ def test_results_go_to_the_large_one(spark: Any) -> None:
     small = contract(engine, engine.load("t", table([ROW, ROW])), output)
     assert isinstance(large, SparkTable)
     assert not isinstance(small, SparkTable)
-    found: Any = engine.add(output, [large, small], [small], "n")
-    assert isinstance(found, SparkTable)
-    assert sorted(read(engine, found)) == [(k, 1) for k in range(10)]
+    total: Any = engine.add(output, [large, small], [small], "n")
+    assert isinstance(total, SparkTable)
+    assert sorted(read(engine, total)) == [(k, 1) for k in range(10)]
     most = contract(engine, engine.load("t", table(old[2:])), by("k", columns=()))
-    rest = engine.apart(found, most)
+    rest = engine.apart(total, most)
     assert not isinstance(rest, SparkTable)
     assert sorted(read(engine, rest)) == [(0, 1), (1, 1)]
 
@@ -569,10 +570,10 @@ def test_a_few_row_groups_are_read_here(sorted_file: str) -> None:
     relation = engine.load("t", sorted_file)
     assert engine.is_on_spark([relation])
     schema = engine.schema(relation)
-    found = engine.select(of(relation), expression("k between 10 and 12", schema))
-    assert sorted(read(engine, found)) == [(10, 1.5), (11, None), (12, 1.5)]
-    found = engine.matching(relation, pa.table({"x": pa.array([None], pa.float64()), "k": [4321]}))
-    assert read(engine, found) == [(4321, None)]
+    rows = engine.select(of(relation), expression("k between 10 and 12", schema))
+    assert sorted(read(engine, rows)) == [(10, 1.5), (11, None), (12, 1.5)]
+    rows = engine.matching(relation, pa.table({"x": pa.array([None], pa.float64()), "k": [4321]}))
+    assert read(engine, rows) == [(4321, None)]
     assert engine.spark.runtime.started is None
 
 
@@ -581,13 +582,13 @@ def test_large_files_are_read_by_spark(spark: Any, sorted_file: str) -> None:
     relation = engine.load("t", sorted_file)
     assert isinstance(relation, EncodedRelation)
     schema = engine.schema(relation)
-    found = engine.select(of(relation), expression("k % 5000 = 7", schema))
-    assert isinstance(found, EncodedRelation)
-    assert found.columns.schema == schema
-    assert sorted(read(engine, found)) == [(7, None), (5007, None)]
+    rows = engine.select(of(relation), expression("k % 5000 = 7", schema))
+    assert isinstance(rows, EncodedRelation)
+    assert rows.columns.schema == schema
+    assert sorted(read(engine, rows)) == [(7, None), (5007, None)]
     no = pa.table({"x": pa.array([None], pa.float64())})
     assert engine.matching(relation, no).rows == 5_000
-    settled = engine.settle([relation], [found])
+    settled = engine.settle([relation], [rows])
     assert isinstance(settled, SparkTable)
     assert settled.rows == 9_998
     assert not relation._values
@@ -596,7 +597,7 @@ def test_large_files_are_read_by_spark(spark: Any, sorted_file: str) -> None:
 # -- behind Connect ------------------------------------------------------------------------------
 
 
-def behind_connect(remote: str) -> list[str]:
+def over_connect(remote: str) -> list[str]:
     """What is wrong; runs in a process of its own, as sessions do not mix."""
     import calitree as ct
 
@@ -608,14 +609,14 @@ def behind_connect(remote: str) -> list[str]:
         OnFrames(session, in_process=-1),
         OnFrames(session, in_process=-1, collect=-1),
     ):
-        wrong += [f"{engine.name}: {each}" for each in _differences(engine, session)]
+        wrong += [f"{engine.name}: {difference}" for difference in _differences(engine, session)]
     return wrong
 
 
 def _differences(engine: Any, session: Any) -> Iterator[str]:
     old, new, gone = ([ROW, ROW, OTHER], [OTHER, (2, *ROW[1:])], [ROW, OTHER])
     left = less([*old, *new], gone)
-    a, b, c = (engine.load("t", table(each)) for each in (old, new, gone))
+    a, b, c = (engine.load("t", table(some)) for some in (old, new, gone))
     if set(engine.schema(a).names) != set(SCHEMA.names):
         yield "schema"
     settled = engine.settle([a, b], [c])
@@ -631,17 +632,17 @@ def _differences(engine: Any, session: Any) -> Iterator[str]:
         yield "matching"
     for keep in ((), ("k", "f")):
         output = by(*keep)
-        parts = [contract(engine, each, output) for each in (a, b, c)]
-        found = engine.add(output, parts[:2], parts[2:], "n")
-        if Counter(read(engine, found)) != Counter(computed(left, output)):
+        parts = [contract(engine, some, output) for some in (a, b, c)]
+        total = engine.add(output, parts[:2], parts[2:], "n")
+        if Counter(read(engine, total)) != Counter(computed(left, output)):
             yield f"add by {keep}"
         keys = contract(engine, c, by(*keep[:1], columns=()))
         expected = 0 if not keep else 1
-        if engine.apart(found, keys).rows != expected:
+        if engine.apart(total, keys).rows != expected:
             yield f"apart by {keep}"
     lossy = by("k", columns=FLOATS)
     parts = [
-        contract(engine, engine.load("t", floats(*each)), lossy) for each in ([1e16, 1.0], [1e16])
+        contract(engine, engine.load("t", floats(*some)), lossy) for some in ([1e16, 1.0], [1e16])
     ]
     if engine.add(lossy, parts[:1], parts[1:], "n") is not None:
         yield "digits"
@@ -650,6 +651,6 @@ def _differences(engine: Any, session: Any) -> Iterator[str]:
 
 
 @pytest.mark.xdist_group("cluster")
-def test_behind_connect(tmp_path: Path) -> None:
+def test_over_connect(tmp_path: Path) -> None:
     with connect_server(tmp_path, PYSPARK_PYTHON=sys.executable) as url:
-        assert finish(start(behind_connect, url)) == []
+        assert finish(start(over_connect, url)) == []

@@ -75,7 +75,7 @@ class Bag:
 
     def resolve(self, table: str | None, name: str) -> Resolved:
         name = name if table is None else f"{table}.{name}"
-        holder = next(each for each in self.inputs if name in each.attributes)
+        holder = next(given for given in self.inputs if name in given.attributes)
         return Resolved(name, (), holder.table.kinds[holder.attributes[name]])
 
     def __call__(self, text: str) -> Expression:
@@ -91,13 +91,13 @@ class Bag:
         among: tuple[int, ...] | None = None,
         **columns: list[Factor] | tuple[Semiring, list[Factor]],
     ) -> Output:
-        made = []
+        outputs = []
         for name, given in columns.items():
             semiring, factors = given if isinstance(given, tuple) else (SUM_PRODUCT, given)
-            made.append(Column(name, semiring, tuple(factors)))
+            outputs.append(Column(name, semiring, tuple(factors)))
         conditions = parse_predicate(where, self.resolve) if where else ()
         used = tuple(range(len(self.inputs))) if among is None else among
-        return Output(used, conditions, keep, tuple(made))
+        return Output(used, conditions, keep, tuple(outputs))
 
     def run(self, engine: Any, *outputs: Output) -> list[Any]:
         return list(engine.contract(Contraction(self.inputs, outputs)))
@@ -113,8 +113,8 @@ def rows(engine: Any, table: Any) -> list[tuple[Any, ...]]:
     arrow = engine.arrow(table)
     assert arrow.num_rows == table.rows
     assert arrow.column_names == list(table.kinds)
-    found = list(zip(*(column.to_pylist() for column in arrow.columns), strict=True))
-    return sorted(found, key=lambda row: [(value is not None, value) for value in row])
+    values = list(zip(*(column.to_pylist() for column in arrow.columns), strict=True))
+    return sorted(values, key=lambda row: [(value is not None, value) for value in row])
 
 
 def answer(engine: Any, bag: Bag, output: Output) -> list[tuple[Any, ...]]:
@@ -209,7 +209,7 @@ def test_existence_has_rows_but_no_columns(engine: SparkEngine, sales: Any) -> N
     assert (some.rows, none.rows) == (1, 0)
     assert dict(some.kinds) == {}
     assert engine.arrow(some).num_rows == 1
-    assert engine.spark_frame(some).count() == 1
+    assert engine.query("SELECT count(*) AS n FROM t", {"t": some}).to_pylist() == [{"n": 1}]
     for message, expected in ((some, [(5,)]), (none, [])):
         both = Bag(of(sales), Input(message, {}))
         assert answer(engine, both, both.output(n=[])) == expected
@@ -223,7 +223,7 @@ def test_cross_join(spark: SparkSession, engine: SparkEngine, sales: Any, stores
 
 def test_no_product_where_a_message_connects(engine: SparkEngine) -> None:
     """a and b share nothing, but m has an attribute of each: join through it."""
-    from calitree.engines.spark.query import write_query
+    from calitree.engines.spark.sql.statement import write_output
 
     a = engine.load("a", {"x": [1, 2]})
     b = engine.load("b", {"y": [1, 2, 3]})
@@ -231,7 +231,7 @@ def test_no_product_where_a_message_connects(engine: SparkEngine) -> None:
     (m,) = pairs.run(engine, pairs.output("x", "y", n=[]))
     bag = Bag(of(a), of(b), Input(m, {"x": "x", "y": "y"}))
     output = bag.output(n=[Stored(2, "n")])
-    assert "CROSS" not in write_query(bag.inputs, output, utc=True).text
+    assert "CROSS" not in write_output(bag.inputs, output, utc=True).text
     assert answer(engine, bag, output) == [(2,)]
 
 
@@ -268,12 +268,12 @@ def test_filters(engine: SparkEngine, sales: Any, stores: Any) -> None:
         "1 = 1",
     ]
     outputs = [bag.output(where=where, n=[]) for where in conditions]
-    found = [rows(engine, table) for table in bag.run(engine, *outputs)]
-    assert found[:2] == [[(3,)], [(2,)]]
+    answers = [rows(engine, table) for table in bag.run(engine, *outputs)]
+    assert answers[:2] == [[(3,)], [(2,)]]
     with duckdb.connect() as connection:
         connection.register("sales", SALES)
         connection.register("stores", STORES)
-        for where, result in zip(conditions, found, strict=True):
+        for where, result in zip(conditions, answers, strict=True):
             sql = f"SELECT count(*) FROM sales JOIN stores USING (store) WHERE {where}"
             expected = [row for row in connection.sql(sql).fetchall() if row[0]]
             assert result == expected, where
@@ -299,8 +299,8 @@ def test_several_outputs_of_one_call(engine: SparkEngine, sales: Any, stores: An
         bag.output("city"),
         bag.output("store", "city", where="city = 'y'", n=[]),
     ]
-    found = [rows(engine, table) for table in bag.run(engine, *outputs)]
-    assert found == [
+    answers = [rows(engine, table) for table in bag.run(engine, *outputs)]
+    assert answers == [
         [(None, 1), (1, 1), (2, 2), (9, 1)],
         [("x", 2), ("y", 1), ("z", 1)],
         [(5,)],
@@ -338,9 +338,9 @@ def test_min_and_max_of_any_kind(engine: SparkEngine) -> None:
     assert first[1:7] == ("a", days[1], 3, 1.5, Decimal("-7.50"), False)
     assert first[7:] == ("b", days[0], 3, 2.5, Decimal("1.25"), True)
     assert second == (2, *[None] * 12)
-    (made,) = bag.run(engine, output)
+    (message,) = bag.run(engine, output)
     kinds = [Kind.STRING, Kind.DATE, Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL, Kind.BOOLEAN]
-    assert list(made.kinds.values())[1:7] == kinds
+    assert list(message.kinds.values())[1:7] == kinds
 
 
 def test_smallest_sum(engine: SparkEngine) -> None:
@@ -381,7 +381,7 @@ def test_gram_matrix_over_two_relations(engine: SparkEngine) -> None:
     (message,) = inner.run(engine, inner.output("k", c=(semiring, [lifted])))
     bag = Bag(of(engine.load("left", left)), Input(message, {"k": "k"}))
     lifted = bag.lift(0, "1", "x", "0", "x * x", "0", "0")
-    found = answer(engine, bag, bag.output(c=(semiring, [lifted, Stored(1, "c")])))
+    total = answer(engine, bag, bag.output(c=(semiring, [lifted, Stored(1, "c")])))
     with duckdb.connect() as connection:
         connection.register("l", left)
         connection.register("r", right)
@@ -389,7 +389,7 @@ def test_gram_matrix_over_two_relations(engine: SparkEngine) -> None:
             "SELECT count(*), sum(x), sum(y), sum(x*x), sum(coalesce(x,0)*y), sum(y*y)"
             " FROM l JOIN r USING (k)"
         ).fetchall()
-    assert found == expected
+    assert total == expected
 
 
 # -- exactness -----------------------------------------------------------------------------------
@@ -416,11 +416,11 @@ def test_decimals_stay_exact(engine: SparkEngine) -> None:
     assert message.exact
     weights = engine.load("w", {"k": [1, 1], "w": [Decimal("0.5"), Decimal("1000000")]})
     bag = Bag(of(weights), of(message))
-    found = answer(engine, bag, bag.output(c=[bag.lift(0, "w"), Stored(1, "c")]))
-    assert found == [(expected[1] * Decimal("1000000.5"),)]
-    # The same, where Spark itself sees the frame.
-    frame = engine.spark_frame(message)
-    assert {row["k"]: row["c"] for row in frame.collect()} == expected
+    total = answer(engine, bag, bag.output(c=[bag.lift(0, "w"), Stored(1, "c")]))
+    assert total == [(expected[1] * Decimal("1000000.5"),)]
+    # The same, where Spark itself sees the message.
+    seen = engine.query("SELECT * FROM m", {"m": message}).to_pylist()
+    assert {row["k"]: row["c"] for row in seen} == expected
 
 
 @pytest.mark.parametrize("ansi", ["true", "false"])
@@ -479,11 +479,11 @@ def test_expressions_cannot_overflow(spark: SparkSession, engine: SparkEngine, a
         ]
         counted = {"x + x > 0": 1, "x * x > 5": 2, "-x = 9223372036854775808": 1, "abs(x) > 7": 2}
         outputs = [bag.output(where=where, n=[]) for where in counted]
-        found = [rows(engine, table) for table in bag.run(engine, *outputs)]
-        assert found == [[(n,)] for n in counted.values()]
+        counts = [rows(engine, table) for table in bag.run(engine, *outputs)]
+        assert counts == [[(n,)] for n in counted.values()]
 
 
-def test_decimals_beyond_38_digits_are_told(engine: SparkEngine) -> None:
+def test_decimals_beyond_38_digits_are_not_exact(engine: SparkEngine) -> None:
     big = Decimal("1" * 26 + ".1234567891")
     table = engine.load("t", pa.table({"x": pa.array([big, -big], pa.decimal128(38, 10))}))
     bag = Bag(of(table))
@@ -554,9 +554,9 @@ def test_every_expression(spark: SparkSession, engine: SparkEngine, zone: str, a
                 for text in texts[start : start + 64]
             )
             (table,) = engine.contract(Contraction((one,), (Output((0,), (), ("id",), columns),)))
-            found = engine.arrow(table).sort_by("id")
+            evaluated = engine.arrow(table).sort_by("id")
             for column in columns:
-                values = found.column(column.name).to_pylist()
+                values = evaluated.column(column.name).to_pylist()
                 assert not expression_cases.differences(values, wanted[column.name][1]), column.name
 
 
@@ -580,7 +580,7 @@ def test_odd_names(engine: SparkEngine) -> None:
     keep = tuple(f"odd.{name}" for name in odd)
     (message,) = engine.contract(Contraction((input_,), (Output((0,), (), keep, ()),)))
     assert engine.arrow(message).to_pylist() == [{f"odd.{n}": i for i, n in enumerate(odd)}]
-    assert engine.spark_frame(message).columns == list(keep)
+    assert engine.query("SELECT * FROM m", {"m": message}).column_names == list(keep)
     assert engine.query("SELECT `a.b`, `e``f` FROM t", {"t": table}).to_pylist() == [
         {"a.b": 0, "e`f": 2}
     ]
@@ -614,8 +614,8 @@ def test_types_that_spark_lacks(engine: SparkEngine) -> None:
     kinds = [Kind.INTEGER] * 3 + [Kind.FLOAT] + [Kind.STRING] * 2
     assert list(table.kinds.values()) == [*kinds, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ]
     bag = Bag(of(table))
-    found = answer(engine, bag, bag.output("u8", "local", s=[bag.lift(0, "u64")]))
-    assert found == [(None, None, 0), (255, datetime(2020, 3, 8, 2, 30), 2**64 - 1)]
+    groups = answer(engine, bag, bag.output("u8", "local", s=[bag.lift(0, "u64")]))
+    assert groups == [(None, None, 0), (255, datetime(2020, 3, 8, 2, 30), 2**64 - 1)]
     with pytest.raises(SchemaError, match=r"t\.x: Spark has no timestamp\[ns\]"):
         engine.load("t", pa.table({"x": pa.array([1], pa.timestamp("ns"))}))
 
@@ -724,14 +724,14 @@ def test_agrees_with_the_reference(engine: SparkEngine) -> None:
     """The same contraction of three inputs, one of them a message, on both engines."""
     left = {"a": [1, 1, 2, None, 3], "b": [1, 2, 2, 2, None], "x": [5, None, -3, 8, 2]}
     right = {"b": [1, 2, 2, None], "c": ["u", "v", None, "u"], "y": [1.5, 2.0, None, 4.0]}
-    found = []
-    for each in (ReferenceEngine(), engine):
-        inner = Bag(of(each.load("right", right)))
+    answers = []
+    for own in (ReferenceEngine(), engine):
+        inner = Bag(of(own.load("right", right)))
         (message,) = inner.run(
-            each,
+            own,
             inner.output("b", "c", n=[], y=[inner.lift(0, "y")], m=(MIN, [inner.lift(0, "y")])),
         )
-        bag = Bag(of(each.load("left", left)), Input(message, {"b": "b", "c": "c"}))
+        bag = Bag(of(own.load("left", left)), Input(message, {"b": "b", "c": "c"}))
         output = bag.output(
             "a",
             "c",
@@ -740,9 +740,9 @@ def test_agrees_with_the_reference(engine: SparkEngine) -> None:
             s=[bag.lift(0, "x"), Stored(1, "y")],
             m=(MIN, [bag.lift(0, "x"), Stored(1, "m")]),
         )
-        found.append(answer(each, bag, output))
-    assert found[0] == found[1]
-    assert len(found[1]) > 2
+        answers.append(answer(own, bag, output))
+    assert answers[0] == answers[1]
+    assert len(answers[1]) > 2
 
 
 # -- when things go wrong ------------------------------------------------------------------------
@@ -841,10 +841,10 @@ CONNECT = """
     ], rows
     assert result.exact
     tables = {"sales": sales.table, "m": message}
-    found = engine.query("SELECT count(*) AS n FROM sales JOIN m ON s = store", tables)
-    assert found.to_pylist() == [{"n": 3}]
+    joined = engine.query("SELECT count(*) AS n FROM sales JOIN m ON s = store", tables)
+    assert joined.to_pylist() == [{"n": 3}]
     assert engine.materialise("SELECT s FROM sales", tables).rows == 4
-    assert engine.spark_frame(result).columns == ["store", "s", "m"]
+    assert engine.query("SELECT * FROM r", {"r": result}).column_names == ["store", "s", "m"]
     print("all well")
     session.stop()
 """

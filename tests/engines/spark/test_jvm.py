@@ -163,7 +163,7 @@ def test_a_wrapper_is_not_wrapped_again(tmp_path: Path, monkeypatch: pytest.Monk
     assert len(list(wrapper.parent.iterdir())) == 1
 
 
-def test_two_runtimes_have_a_wrapper_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_runtime_has_its_own_wrapper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     homes = set()
     for name in ("one", "two"):
         monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / name, "21", vector=False)))

@@ -66,7 +66,7 @@ def test_without_pyspark_the_error_says_what_to_install(monkeypatch: pytest.Monk
         spark_session()
 
 
-def test_there_is_no_start_up_cache_until_it_is_made(
+def test_there_is_no_start_up_cache_until_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -196,9 +196,9 @@ def descendants_of(process: subprocess.Popen[str], name: str, count: int) -> lis
     """All processes below `process`, once `count` of them have `name` in their command."""
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
-        found = psutil.Process(process.pid).children(recursive=True)
-        if sum(name in shlex.join(_command(one)) for one in found) >= count:
-            return found
+        children = psutil.Process(process.pid).children(recursive=True)
+        if sum(name in shlex.join(_command(one)) for one in children) >= count:
+            return children
         time.sleep(0.05)
     raise AssertionError(f"{name} did not start")
 

@@ -12,13 +12,18 @@ ones need few. Nothing else is stored, so any other question can be asked too, a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
-from itertools import combinations
+from math import inf
 
 from calitree.application import application
-from calitree.apps.cube.lattice import Lattice
-from calitree.apps.cube.sizes import Carried, Sizes
+from calitree.apps.cube.estimate import (
+    Estimate,
+    checked_dims,
+    checked_k,
+    estimate_of,
+    lattice_of,
+)
+from calitree.apps.cube.lattice import Lattice, subsets
 from calitree.calibration.calibrate import cube_messages
 from calitree.calibration.message import Message
 from calitree.errors import QueryError, did_you_mean
@@ -31,37 +36,36 @@ from calitree.wide_table import WideTable
 Columns = tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """What a cube would take beside the tree's own messages: at most so many bytes."""
-
-    pivots: int
-    messages: int
-    bytes: int
-
-    def __str__(self) -> str:
-        return f"{self.pivots:,} pivots, {self.messages:,} messages, at most {self.bytes:,} bytes"
-
-
 class Cube:
-    """Made by `WideTable.cube`. `query` answers any question, `cuboid` one of the cube's own.
+    """A calibrated tree whose cuboids of up to k + 1 dimensions need no further message.
 
-    `pivots` are the group-bys that are calibrated, `left_out` those for which the budget had no room,
-    and `estimated` is what all of them were expected to take.
+    Made by `WideTable.cube`. `query` answers any question, `cuboid` one of the cube's own.
+
+    Attributes:
+        wide: The wide table.
+        dims: The dimensions, as they were written.
+        k: How many of them a pivot groups by at most.
+        where: The condition of the cube's rows.
+        pivots: The group-bys that are calibrated.
+        estimated: What all pivots were expected to take.
+
+    >>> cube = wide.cube(["city", "price"], k=1)
+    >>> cube.pivots, len(cube.cuboid(["city", "price"]).plan.computed)
+    (((), ('city',), ('price',)), 0)
     """
 
     def __init__(
         self,
         wide: WideTable,
         dims: Mapping[str, str],
+        *,
         k: int,
         where: str | None,
-        pivots: Sequence[Columns],
         estimated: Estimate,
     ) -> None:
         self.wide, self.k, self.where = wide, k, where
         self.dims: Columns = tuple(dims)
-        self.pivots = tuple(pivots)
+        self.pivots: tuple[Columns, ...] = ()
         self.estimated = estimated
         self._attributes = dict(dims)
 
@@ -76,43 +80,77 @@ class Cube:
         budget: int | None = None,
         progress: Progress | bool | None = None,
     ) -> Cube:
-        """Calibrate the pivots of a cube; see `cube`."""
-        named = _dims(wide, dims, k)
+        """Calibrate the pivots of a cube, as `WideTable.cube` does.
+
+        Args:
+            wide: The wide table.
+            dims: The columns that are its dimensions.
+            k: How many of them a pivot groups by at most.
+            where: An SQL condition that selects rows.
+            budget: How many bytes its messages may take.
+            progress: A function that is told of each step, or whether to show a bar.
+
+        Returns:
+            The cube.
+
+        Raises:
+            QueryError: A dimension, k or the budget is wrong.
+
+        >>> from calitree import Cube
+        >>> Cube.built(wide, ["city"]).dims
+        ('city',)
+        """
+        named = checked_dims(wide, dims, k)
         if budget is not None and (isinstance(budget, bool | str) or not budget > 0):
             raise QueryError(f"A budget is a positive number of bytes; got {budget!r}.")
-        lattice = Lattice(Sizes(wide, named, where), tuple(named.values()), k)
-        estimated = _estimate(lattice)
-        names = {attribute: column for column, attribute in named.items()}
+        lattice = lattice_of(wide, named, k, where)
+        cube = cls(wide, named, k=k, where=where, estimated=estimate_of(lattice))
+        cube._calibrate(lattice, budget, progress)
+        return cube
 
-        def columns(pivot: Carried) -> Columns:
-            return tuple(names[each] for each in named.values() if each in pivot)
-
-        def asked(pivots: Sequence[Carried]) -> list[Question]:
-            return [Question(columns(pivot), where) for pivot in pivots]
-
+    def _calibrate(
+        self, lattice: Lattice, budget: int | None, progress: Progress | bool | None
+    ) -> None:
+        """Add pivots while there is room: by what some really take, others may fit."""
         while True:
-            used = sum(m.table.nbytes for m in cube_messages(wide.snapshot, asked(lattice.taken)))
-            room = float("inf") if budget is None else budget - used
-            chosen = lattice.choose(room)
-            if not chosen:
-                break
-            added = {
-                each.group_by for each in wide.branch.add_pivots(asked(chosen), progress, room)
+            room = inf if budget is None else budget - self.bytes
+            pivots = {
+                tuple(column for column, attribute in self._attributes.items() if attribute in p): p
+                for p in lattice.choose(room)
             }
-            fits = [pivot for pivot in chosen if columns(pivot) in added]
-            lattice.refused |= set(chosen) - set(fits)
-            # By what they really take, there may be room for more.
-            lattice.sizes.learn(cube_messages(wide.snapshot, asked(fits)))
-            lattice.take(fits)
-        return cls(wide, named, k, where, [columns(each) for each in lattice.taken], estimated)
+            if not pivots:
+                return
+            questions = [Question(columns, self.where) for columns in pivots]
+            added = self.wide.branch.add_pivots(questions, progress, room)
+            lattice.sizes.learn(cube_messages(self.wide.snapshot, added))
+            taken = [tuple(question.group_by) for question in added]
+            lattice.take([pivots.pop(columns) for columns in taken])
+            lattice.refused |= set(pivots.values())
+            self.pivots += tuple(taken)
 
     @staticmethod
     def estimate(
         wide: WideTable, dims: Sequence[str], k: int = 1, *, where: str | None = None
     ) -> Estimate:
-        """What a cube would take, without building it."""
-        named = _dims(wide, dims, k)
-        return _estimate(Lattice(Sizes(wide, named, where), tuple(named.values()), k))
+        """What a cube would take, without building it.
+
+        Args:
+            wide: The wide table.
+            dims: The columns that are its dimensions.
+            k: How many of them a pivot groups by at most.
+            where: An SQL condition that selects rows.
+
+        Returns:
+            How many pivots and messages, and at most how many bytes.
+
+        Raises:
+            QueryError: A dimension or k is wrong.
+
+        >>> from calitree import Cube
+        >>> Cube.estimate(wide, ["city", "price"], k=2).pivots
+        4
+        """
+        return estimate_of(lattice_of(wide, checked_dims(wide, dims, k), k, where))
 
     # -- asking ----------------------------------------------------------------------------------
 
@@ -123,14 +161,40 @@ class Cube:
         measures: Measures | None = None,
         relations: Sequence[str] | None = None,
     ) -> Result:
-        """Answer any question, as `WideTable.query` does: from the messages of whichever pivots leave
-        the least to do.
+        """Answer any question, as `WideTable.query` does, from the pivots that leave the least to do.
+
+        Args:
+            group_by: Columns to group by.
+            where: An SQL condition; that of the cube is not implied.
+            measures: Names of measures, or `{name: expression}`; None means those of the tree.
+            relations: The relations to join; None means all.
+
+        Returns:
+            The answer.
+
+        Raises:
+            QueryError: The question names something that is not there.
+
+        >>> wide.cube(["city"]).query(["city"], where="price < 15").rows()
+        [{'city': 'Quito', 'revenue': 10}, {'city': 'Cuenca', 'revenue': 5}]
         """
         return self.wide.query(group_by, where, measures, relations)
 
     def cuboid(self, columns: Sequence[str], having: str | None = None) -> Result | Selected:
-        """The measures by some of the dimensions; with `having`, only the groups for which a condition
-        on dimensions and measures is true (an iceberg cuboid).
+        """The measures by some of the dimensions.
+
+        Args:
+            columns: Dimensions, by any name of theirs.
+            having: A condition on dimensions and measures that selects groups (an iceberg cuboid).
+
+        Returns:
+            The groups.
+
+        Raises:
+            QueryError: A column is no dimension of this cube.
+
+        >>> wide.cube(["city"]).cuboid(["city"], having="revenue > 10").rows()
+        [{'city': 'Quito', 'revenue': 30}]
         """
         if isinstance(columns, str):
             raise QueryError(f"A cuboid has a list of columns; write cuboid([{columns!r}]).")
@@ -147,20 +211,31 @@ class Cube:
     def cuboids(
         self, k: int | None = None, having: str | None = None
     ) -> Iterator[tuple[Columns, Result | Selected]]:
-        """All cuboids of up to k + 1 dimensions, small ones first; `k` is the cube's own if it is not
-        given.
+        """All cuboids of up to k + 1 dimensions, small ones first.
+
+        Args:
+            k: One less than the most dimensions; None means the cube's own.
+            having: A condition on dimensions and measures that selects groups.
+
+        Returns:
+            For each cuboid its columns and its groups, one at a time.
+
+        Raises:
+            QueryError: k is no number of dimensions.
+
+        >>> [(columns, len(groups)) for columns, groups in wide.cube(["city"]).cuboids()]
+        [((), 1), (('city',), 2)]
         """
-        most = min((self.k if k is None else _checked(k)) + 1, len(self.dims))
-        for size in range(most + 1):
-            for columns in combinations(self.dims, size):
-                yield columns, self.cuboid(columns, having)
+        most = min((self.k if k is None else checked_k(k)) + 1, len(self.dims))
+        for columns in subsets(self.dims, most):
+            yield columns, self.cuboid(columns, having)
 
     # -- what it takes ---------------------------------------------------------------------------
 
     @property
     def left_out(self) -> tuple[Columns, ...]:
-        every = (c for size in range(self.k + 1) for c in combinations(self.dims, size))
-        return tuple(columns for columns in every if columns not in self.pivots)
+        """The group-bys for which the budget had no room."""
+        return tuple(c for c in subsets(self.dims, self.k) if c not in self.pivots)
 
     @property
     def messages(self) -> int:
@@ -169,13 +244,12 @@ class Cube:
 
     @property
     def bytes(self) -> int:
-        """What they take."""
+        """The size of these messages."""
         return sum(message.table.nbytes for message in self._messages())
 
     def _messages(self) -> list[Message]:
-        return cube_messages(
-            self.wide.snapshot, [Question(each, self.where) for each in self.pivots]
-        )
+        questions = [Question(columns, self.where) for columns in self.pivots]
+        return cube_messages(self.wide.snapshot, questions)
 
     def _facts(self) -> dict[str, str]:
         facts = {"dimensions": ", ".join(self.dims), "k": str(self.k)}
@@ -190,42 +264,14 @@ class Cube:
     def __repr__(self) -> str:
         facts = self._facts()
         width = max(map(len, facts))
-        return "\n".join(["Cube", *(f"  {name:<{width}}  {each}" for name, each in facts.items())])
+        return "\n".join(["Cube", *(f"  {name:<{width}}  {fact}" for name, fact in facts.items())])
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><th>{escape(name)}</th><td>{escape(each)}</td></tr>"
-            for name, each in self._facts().items()
+            f"<tr><th>{escape(name)}</th><td>{escape(fact)}</td></tr>"
+            for name, fact in self._facts().items()
         )
         return f"<table><caption>Cube</caption><tbody>{rows}</tbody></table>"
-
-
-def _dims(wide: WideTable, dims: Sequence[str], k: int) -> dict[str, str]:
-    """The dimensions as written, with their attributes, checked."""
-    if isinstance(dims, str) or not isinstance(dims, Sequence):
-        raise QueryError(f"The dimensions of a cube are a list of columns; got {dims!r}.")
-    found: dict[str, str] = {}
-    for column in dims:
-        attribute = wide.schema.column(column).attribute
-        for other, known in found.items():
-            if known == attribute:
-                same = f"twice: {column}" if other == column else f"both as {other} and as {column}"
-                raise QueryError(f"A dimension is named {same}. Name it once.")
-        found[column] = attribute
-    if _checked(k) > len(found):
-        raise QueryError(f"A pivot cannot group by {k} of {len(found)} dimensions; lower k.")
-    return found
-
-
-def _checked(k: int) -> int:
-    if isinstance(k, bool) or not isinstance(k, int) or k < 0:
-        raise QueryError(f"k is how many dimensions a pivot groups by, 0 or more; got {k!r}.")
-    return k
-
-
-def _estimate(lattice: Lattice) -> Estimate:
-    every = [m for m in lattice.messages(lattice.pivots) if not lattice.sizes.is_own(m)]
-    return Estimate(len(lattice.pivots), len(every), round(lattice.bytes(every)))
 
 
 @application
@@ -238,23 +284,28 @@ def cube(
     budget: int | None = None,
     progress: Progress | bool | None = None,
 ) -> Cube:
-    """Calibrate every pivot that groups by up to `k` of these columns, or as many of them as fit
-    a budget of bytes, the most useful first. They are kept, refreshed and saved with the tree.
+    """Calibrate every pivot that groups by up to `k` of these columns.
 
-    Cuboids of up to k + 1 columns then need no further message. Two columns that are joined are
-    the same dimension. A cube with `where` is one of the rows for which that holds; as questions
-    do, it says all it wants and inherits nothing from the tree's pivot. What it would take,
-    `calitree.apps.cube.cube.Cube.estimate` tells.
+    They are kept, refreshed and saved with the tree. Cuboids of up to k + 1 columns then need no further
+    message. `Cube.estimate` returns what it would take.
 
-    >>> from calitree import JoinGraph
-    >>> g = JoinGraph(engine="reference")
-    >>> g.add_relation("sales", {"store": [1, 1, 2, 2], "month": [1, 2, 1, 1]})
-    >>> g.add_relation("stores", {"id": [1, 2], "city": ["Quito", "Cuenca"]})
-    >>> g.add_join("sales", "stores", on={"store": "id"})
-    >>> cube = g.calibrate({"n": "count(*)"}).cube(["city", "month"], k=1)
-    >>> cube.cuboid(["city", "month"], having="n > 1").rows()
-    [{'city': 'Cuenca', 'month': 1, 'n': 2}]
-    >>> len(cube.cuboid(["city", "month"]).plan.computed)
-    0
+    Args:
+        wide: The wide table.
+        dims: The dimensions; two columns that are joined are the same one.
+        k: How many of them a pivot groups by at most.
+        where: An SQL condition that selects rows; that of the tree's pivot is not inherited.
+        budget: How many bytes the messages may take; the most useful pivots come first.
+        progress: A function that is told of each step; True shows a bar, False none, None a bar in a
+            terminal.
+
+    Returns:
+        The cube.
+
+    Raises:
+        QueryError: A dimension, k or the budget is wrong, or the table is an earlier version or a
+            what-if.
+
+    >>> wide.cube(["city", "price"], k=1).cuboid(["city", "price"], having="revenue > 10").rows()
+    [{'city': 'Quito', 'price': 20, 'revenue': 20}]
     """
     return Cube.built(wide, dims, k, where=where, budget=budget, progress=progress)

@@ -2,27 +2,33 @@
 
 The pivots are the group-bys of up to k dimensions; the questions they are for, those of up to k + 1. A
 question costs the messages that are missing and the absorption, at the cheapest root (as in
-`calibration.planning.cost`), so what a pivot is worth is what all questions together cost less with its
-messages. As pivots share messages, what is chosen makes others cheaper, and less worth.
+`calibration.planning.cost`). The benefit of a pivot is by how much its messages reduce the cost of all
+questions. As pivots share messages, choosing one reduces the cost and the benefit of others.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import combinations
 from math import inf
 
-from calitree.apps.cube.sizes import NONE, Carried, Sizes, State
+from calitree.apps.cube.sizes import NONE, Dimensions, MessageId, Sizes
 
-QUESTIONS = 2_000
-"""Of more, so many are drawn."""
+MAX_QUESTIONS = 2_000
+"""If there are more, so many are sampled."""
 
 
-def group_bys(dims: Sequence[str], most: int) -> list[Carried]:
+def subsets(dims: Sequence[str], most: int) -> Iterator[tuple[str, ...]]:
     """All choices of up to so many dimensions, small ones first."""
-    return [frozenset(each) for size in range(most + 1) for each in combinations(dims, size)]
+    for size in range(most + 1):
+        yield from combinations(dims, size)
+
+
+def group_bys(dims: Sequence[str], most: int) -> list[Dimensions]:
+    """All choices of up to so many dimensions as sets, small ones first."""
+    return list(map(frozenset, subsets(dims, most)))
 
 
 class Lattice:
@@ -31,129 +37,140 @@ class Lattice:
     def __init__(self, sizes: Sizes, dims: Sequence[str], k: int) -> None:
         self.sizes, self.tree = sizes, sizes.tree
         self.pivots = group_bys(dims, k)
-        self.taken: list[Carried] = []
-        self.refused: set[Carried] = set()
+        self.taken: list[Dimensions] = []
+        self.refused: set[Dimensions] = set()
         self._dims, self._k = dims, k
-        self._have: set[State] = set()
-        self._absorbed: dict[tuple[str, Carried], float] = {}
-        self._alone: dict[State, float] = {}
+        self._stored: set[MessageId] = set()
+        self._absorbed: dict[tuple[str, Dimensions], float] = {}
+        self._alone: dict[MessageId, float] = {}
 
-    def messages(self, pivots: Iterable[Carried]) -> set[State]:
+    def messages(self, pivots: Iterable[Dimensions]) -> set[MessageId]:
         """What some pivots need, each once."""
         return {
-            (edge, pivot & behind) for pivot in pivots for edge, behind in self.sizes.inside.items()
+            (edge, pivot & own) for pivot in pivots for edge, own in self.sizes.dimensions.items()
         }
 
-    def bytes(self, messages: Iterable[State]) -> float:
+    def bytes(self, messages: Iterable[MessageId]) -> float:
         """About what messages take, those aside that the tree has in any case."""
-        return sum(self.sizes.bytes(each) for each in messages if not self.sizes.is_own(each))
+        return sum(self.sizes.bytes(m) for m in messages if not self.sizes.is_own(m))
 
-    def take(self, pivots: Iterable[Carried]) -> None:
-        """These are there; their sizes are known by now."""
+    def take(self, pivots: Iterable[Dimensions]) -> None:
+        """These are calibrated, and the sizes of their messages are known."""
         self.taken += pivots
-        self._have |= self.messages(self.taken)
+        self._stored |= self.messages(self.taken)
         self._absorbed.clear()
         self._alone.clear()
 
-    def choose(self, room: float) -> list[Carried]:
-        """Pivots to take next, most worth a byte first, as far as they have room."""
-        left = [each for each in self.pivots if each not in self.refused | set(self.taken)]
-        every = self.messages(left) - self._have
-        if self.bytes(every) <= room:
+    def choose(self, room: float) -> list[Dimensions]:
+        """Pivots to calibrate next, the most benefit for a byte first, while there is room.
+
+        Greedy with lazy evaluation: a pivot waits in a heap with the benefit for a byte that it had when
+        it was last looked at, and is looked at again when it comes first.
+        """
+        left = [pivot for pivot in self.pivots if pivot not in self.refused | set(self.taken)]
+        if self.bytes(self.messages(left) - self._stored) <= room:
             return left
-        have, chosen = set(self._have), list[Carried]()
+        stored, chosen = set(self._stored), list[Dimensions]()
         questions = self._questions()
-        asking: dict[State, list[Carried]] = {}
-        for each in questions:
-            for state in self.messages([each]):
-                asking.setdefault(state, []).append(each)
-        costs = {each: self._cost(each, have, {}) for each in questions}
-        waiting = [(-inf, i) for i in range(len(left))]
-        heapify(waiting)
+        users: dict[MessageId, list[Dimensions]] = {}
+        for question in questions:
+            for message in self.messages([question]):
+                users.setdefault(message, []).append(question)
+        costs = {question: self._cost(question, stored, {}) for question in questions}
+        heap = [(-inf, i) for i in range(len(left))]
         too_large: list[tuple[float, int]] = []
-        while waiting:
-            _, i = heappop(waiting)
-            new = self.messages([left[i]]) - have
+        while heap:
+            _, i = heappop(heap)
+            new = self.messages([left[i]]) - stored
             size = self.bytes(new)
             if size > room:
                 too_large.append((-inf, i))  # once others are taken it may need less
                 continue
-            cheaper = self._cheaper(new, have, asking, costs)
-            worth = sum(costs[each] - cost for each, cost in cheaper.items())
-            if size and worth <= 0:
+            cheaper = self._cheaper(new, stored, users, costs)
+            benefit = sum(costs[question] - cost for question, cost in cheaper.items())
+            if size and benefit <= 0:
                 continue
-            rate = worth / size if size else inf
-            if waiting and -rate > waiting[0][0]:
-                heappush(waiting, (-rate, i))
+            rate = benefit / size if size else inf
+            if heap and -rate > heap[0][0]:
+                heappush(heap, (-rate, i))
                 continue
             chosen.append(left[i])
             room -= size
-            have |= new
+            stored |= new
             costs |= cheaper
-            waiting += too_large
+            heap += too_large
             too_large = []
-            heapify(waiting)
+            heapify(heap)
         return chosen
 
-    def _questions(self) -> list[Carried]:
+    def _questions(self) -> list[Dimensions]:
         every = group_bys(self._dims, min(self._k + 1, len(self._dims)))
-        return every if len(every) <= QUESTIONS else random.Random(0).sample(every, QUESTIONS)
+        if len(every) <= MAX_QUESTIONS:
+            return every
+        return random.Random(0).sample(every, MAX_QUESTIONS)
 
     def _cheaper(
         self,
-        new: set[State],
-        have: set[State],
-        asking: Mapping[State, list[Carried]],
-        costs: Mapping[Carried, float],
-    ) -> dict[Carried, float]:
-        """What questions cost that cost less with some messages more."""
-        touched = {each for state in new for each in asking.get(state, ())}
-        memory: dict[State, float] = {}
-        after = {each: self._cost(each, have | new, memory) for each in touched}
-        return {each: cost for each, cost in after.items() if cost < costs[each]}
+        new: set[MessageId],
+        stored: set[MessageId],
+        users: Mapping[MessageId, list[Dimensions]],
+        costs: Mapping[Dimensions, float],
+    ) -> dict[Dimensions, float]:
+        """The costs of the questions that cost less with some more messages."""
+        touched = {question for message in new for question in users.get(message, ())}
+        memo: dict[MessageId, float] = {}
+        after = {question: self._cost(question, stored | new, memo) for question in touched}
+        return {question: cost for question, cost in after.items() if cost < costs[question]}
 
     # -- what a question costs -------------------------------------------------------------------
 
-    def _cost(self, asked: Carried, have: set[State], memory: dict[State, float]) -> float:
+    def _cost(
+        self, question: Dimensions, stored: set[MessageId], memo: dict[MessageId, float]
+    ) -> float:
         return min(
-            self._absorbing(bag.name, asked)
-            + sum(self._work(state, have, memory) for state in self._arriving(bag.name, asked))
+            self._absorbing(bag.name, question)
+            + sum(self._work(m, stored, memo) for m in self._arriving(bag.name, question))
             for bag in self.tree.bags
         )
 
-    def _work(self, state: State, have: set[State], memory: dict[State, float]) -> float:
+    def _work(
+        self, message: MessageId, stored: set[MessageId], memo: dict[MessageId, float]
+    ) -> float:
         """What it takes to have a message: its own work, and that of those it needs."""
-        if state in have or state[0] not in self.sizes.inside:
+        if message in stored or message[0] not in self.sizes.dimensions:
             return 0.0
-        if state not in memory:
-            (source, target), carried = state
-            if state not in self._alone:
-                own = self._joining(source, carried, target) + self.sizes.rows(state)
-                self._alone[state] = own
-            needed = self._arriving(source, carried, target)
-            memory[state] = self._alone[state] + sum(
-                self._work(each, have, memory) for each in needed
+        if message not in memo:
+            (source, target), dimensions = message
+            if message not in self._alone:
+                own = self._joining(source, dimensions, target) + self.sizes.rows(message)
+                self._alone[message] = own
+            needed = self._arriving(source, dimensions, target)
+            memo[message] = self._alone[message] + sum(
+                self._work(other, stored, memo) for other in needed
             )
-        return memory[state]
+        return memo[message]
 
-    def _arriving(self, bag: str, carried: Carried, but: str | None = None) -> list[State]:
+    def _arriving(
+        self, bag: str, dimensions: Dimensions, but: str | None = None
+    ) -> list[MessageId]:
         edges = [(other, bag) for other in self.tree.neighbours(bag) if other != but]
-        return [(edge, carried & self.sizes.inside.get(edge, NONE)) for edge in edges]
+        return [(edge, dimensions & self.sizes.dimensions.get(edge, NONE)) for edge in edges]
 
-    def _absorbing(self, bag: str, asked: Carried) -> float:
-        if (bag, asked) not in self._absorbed:
-            self._absorbed[bag, asked] = self._joining(bag, asked)
-        return self._absorbed[bag, asked]
+    def _absorbing(self, bag: str, question: Dimensions) -> float:
+        if (bag, question) not in self._absorbed:
+            self._absorbed[bag, question] = self._joining(bag, question)
+        return self._absorbed[bag, question]
 
-    def _joining(self, bag: str, carried: Carried, but: str | None = None) -> float:
-        """The rows that are joined at a bag, and those that arrive for it."""
-        arriving = [e for e in self._arriving(bag, carried, but) if e[0] in self.sizes.inside]
-        rows = [self.sizes.rows(each) for each in arriving]
+    def _joining(self, bag: str, dimensions: Dimensions, but: str | None = None) -> float:
+        """The rows that are joined at a bag, and those of the messages that arrive for it."""
+        arriving = self._arriving(bag, dimensions, but)
+        arriving = [message for message in arriving if message[0] in self.sizes.dimensions]
+        rows = list(map(self.sizes.rows, arriving))
         relations = self.tree.bag(bag).relations
         if not relations:
             return max(rows, default=1.0) + sum(rows)
         joined: float = max(map(self.sizes.schema.rows, relations))
-        for each, those in zip(arriving, rows, strict=True):
-            if each[1]:
-                joined *= max(1.0, those / max(1.0, self.sizes.rows((each[0], NONE))))
+        for (edge, own), count in zip(arriving, rows, strict=True):
+            if own:
+                joined *= max(1.0, count / max(1.0, self.sizes.rows((edge, NONE))))
         return joined + sum(rows)

@@ -1,4 +1,4 @@
-"""Which rows make a measure what it is."""
+"""Which rows make a measure what it is: `WideTable.why` and `WideTable.explain_change`."""
 
 from calitree.apps.explain.explain import explain_change, why
 

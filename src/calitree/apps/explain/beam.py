@@ -1,11 +1,11 @@
-"""The search for explanations: what is asked, and which combinations of columns are looked at.
+"""The beam search for explanations: what is asked, and which combinations of columns are looked at.
 
 One question groups by several columns at once, and answers for each of them and each two of them. All
-single values and all pairs are judged as long as that takes at most `PAIRS` questions a side; of more,
-those between the blocks whose single values explain most. Three columns are looked at only where two of
-them are those of one of the `BEAM` best pairs.
+single values and all pairs are judged as long as that takes at most `MAX_PAIR_QUESTIONS` questions a side;
+of more, those between the blocks whose single values explain most. Three columns are looked at only where
+two of them are those of one of the `BEAM_WIDTH` best pairs.
 
-Support bounds the search: what has a value too rare has too few rows itself.
+Support bounds the search: a combination with a rare value has few rows itself.
 """
 
 from __future__ import annotations
@@ -17,44 +17,42 @@ from itertools import combinations
 
 import numpy as np
 
-from calitree.apps.explain.candidates import (
-    Block,
-    blocks_of,
-    candidate_columns,
-    column_text,
-    home_of,
-)
-from calitree.apps.explain.removals import Inquiry, Removals, removals
+from calitree.apps.explain.candidates import Block, blocks_of, candidate_columns, home_of
+from calitree.apps.explain.removals import Comparison, Removals, removals
 from calitree.progress import Listener
 from calitree.results.rollup import Groups
 from calitree.results.summands import Array
+from calitree.sql.quoting import column_text
 
-PAIRS = 60
-BEAM = 4
-LARGE = 100_000
-"""Relations of more rows may have columns of as many values, so that it is better to look first."""
-FEW = 20
-"""Of so few rows all values may well be different."""
-TOGETHER = 1 << 17
-"""Combinations of values that are asked for with a pair at one time."""
-MOST = 1 << 22
-"""Combinations of values that are too many for a question."""
-IMPROVEMENT = 1.1
-"""A combination must be so much better than each part of it."""
+MAX_PAIR_QUESTIONS = 60
+"""Questions that group by the columns of two blocks, on each side."""
+BEAM_WIDTH = 4
+"""Pairs that are extended by a third column."""
+LARGE_RELATION_ROWS = 100_000
+"""Whether a column of a larger relation is a key is looked up before its values are counted."""
+MIN_KEY_ROWS = 20
+"""Of so few rows all values may be different by chance."""
+MAX_BATCH_COMBINATIONS = 1 << 17
+"""Combinations of values of a pair and the other columns that are asked for with it."""
+MAX_QUESTION_COMBINATIONS = 1 << 22
+"""A question with more combinations of values is not asked."""
+MIN_IMPROVEMENT = 1.1
+"""A combination's score must be so many times that of each part of it."""
 
 Columns = tuple[str, ...]
 
 
 @dataclass(eq=False)
-class Search:
-    """The tables asked for so far, and what they tell."""
+class BeamSearch:
+    """One search: the groups asked for so far, and the candidates judged."""
 
-    asked: Inquiry
+    comparison: Comparison
     listener: Listener
     max_values: int
-    tables: dict[Columns, tuple[Groups, Groups]] = field(default_factory=dict)
+    groups: dict[Columns, tuple[Groups, Groups]] = field(default_factory=dict)
     judged: dict[frozenset[str], Removals] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
+    """How many values each column has."""
     questions: int = 0
     """How many were asked, of both sides together."""
 
@@ -64,32 +62,33 @@ class Search:
         """The best candidates, best first."""
         blocks = self._blocks(attributes)
         pairs = [a + b for a, b in combinations(blocks, 2)] if depth > 1 else []
-        pairs = [pair for pair in pairs if pair.bound <= MOST]
-        if len(pairs) > PAIRS:
+        pairs = [pair for pair in pairs if pair.bound <= MAX_QUESTION_COMBINATIONS]
+        if len(pairs) > MAX_PAIR_QUESTIONS:
             self._ask("values", [block.columns for block in blocks])
-            pairs = sorted(pairs, key=self._promise, reverse=True)[:PAIRS]
+            pairs = sorted(pairs, key=self._promise, reverse=True)[:MAX_PAIR_QUESTIONS]
         self._ask("pairs", [pair.columns for pair in pairs])
-        self._ask("values", [b.columns for b in blocks if not self._columns.issuperset(b.columns)])
+        known = self._columns
+        self._ask("values", [b.columns for b in blocks if not known.issuperset(b.columns)])
         for width in range(1, min(depth, 2) + 1):
             self._judge(width)
         if depth > 2:
-            for pair in self._best(2)[:BEAM]:
-                self._ask("triples", list(self._around(pair.columns)))
+            for pair in self._best_pairs():
+                self._ask("triples", list(self._triples(pair)))
             self._judge(3)
         return self._ranked(limit)
 
     def _blocks(self, attributes: Sequence[str] | None) -> list[Block]:
-        """The columns to look at, with few enough values unless they are named."""
-        side, schema = self.asked.side, self.asked.side.wide.schema
+        """The columns to look at; unless they are named, only those with few values."""
+        side, schema = self.comparison.side, self.comparison.side.wide.schema
         named = attributes is not None
-        used = side.attributes | self.asked.other.attributes
+        used = side.attributes | self.comparison.other.attributes
         columns = candidate_columns(schema, attributes, used)
         homes = {column: home_of(schema, attribute) for column, attribute in columns.items()}
         for done, (column, home) in enumerate(homes.items()):
             rows = schema.rows(home)
             self.listener.begin(done, len(homes), "columns", column, rows)
-            is_key = not named and rows > LARGE and self._is_key(column)
-            self.sizes[column] = 0 if is_key else self._counted([columns[column]], home)
+            is_key = not named and rows > LARGE_RELATION_ROWS and self._is_key(column)
+            self.sizes[column] = 0 if is_key else self._cardinality([columns[column]], home)
             if is_key or (self.sizes[column] > self.max_values and not named):
                 del columns[column]
         for key in [] if named else list(columns):
@@ -98,68 +97,69 @@ class Search:
         return blocks_of(schema, columns, self.sizes)
 
     def _is_key(self, column: str) -> bool:
-        """Whether there are too many values where the question looks, or most are different."""
+        """Whether it has too many values on our side, or most rows have one of their own."""
         self.questions += 1
-        found = len(self.asked.side.ask([column]))
-        return found > self.max_values or 2 * found > self.asked.side.rows > FEW
+        cardinality = len(self.comparison.side.ask([column]))
+        rows = self.comparison.side.rows
+        return cardinality > self.max_values or 2 * cardinality > rows > MIN_KEY_ROWS
 
     def _names(self, columns: Mapping[str, str], name: str, key: str) -> bool:
-        """Whether a column that joins nothing tells the same of every row as one that does."""
-        attributes = self.asked.side.wide.schema.attributes
-        ours, theirs = (attributes[columns[each]].relations for each in (name, key))
+        """Whether a column that joins nothing has one value for each value of one that does."""
+        attributes = self.comparison.side.wide.schema.attributes
+        ours, theirs = (attributes[columns[column]].relations for column in (name, key))
         if len(ours) > 1 or len(theirs) < 2 or ours[0] not in theirs:
             return False
         size = self.sizes[name]
         both = [columns[name], columns[key]]
-        return size == self.sizes[key] and size == self._counted(both, ours[0])
+        return size == self.sizes[key] and size == self._cardinality(both, ours[0])
 
-    def _counted(self, attributes: Sequence[str], relation: str) -> int:
+    def _cardinality(self, attributes: Sequence[str], relation: str) -> int:
         """How many combinations of values a relation has, whatever it is joined with."""
         self.questions += 1
-        wide, count = self.asked.side.wide, {"rows": "count(*)"}
+        wide, count = self.comparison.side.wide, {"rows": "count(*)"}
         own = wide.schema.columns_of[relation]
         columns = [column_text(relation, own[attribute]) for attribute in attributes]
         return len(wide.query(columns, measures=count, relations=[relation]))
 
-    def _ask(self, what: str, wanted: Sequence[Columns]) -> None:
-        """Both sides, grouped by these columns."""
-        schema = self.asked.side.wide.schema
-        largest = max(schema.rows(name) for name in schema.relations)
-        for done, columns in enumerate(wanted):
-            self.listener.begin(done, len(wanted), what, ", ".join(columns), largest)
-            self.tables[columns] = self.asked.side.ask(columns), self.asked.other.ask(columns)
+    def _ask(self, what: str, questions: Sequence[Columns]) -> None:
+        """Ask both sides, grouped by these columns."""
+        side, other = self.comparison.side, self.comparison.other
+        largest = max(map(side.wide.schema.rows, side.wide.schema.relations))
+        for done, columns in enumerate(questions):
+            self.listener.begin(done, len(questions), what, ", ".join(columns), largest)
+            self.groups[columns] = side.ask(columns), other.ask(columns)
             self.questions += 2
 
     def _judge(self, width: int) -> None:
-        """All combinations of so many columns that some table has."""
+        """Judge all combinations of so many columns that were asked for together."""
         order = list(self.sizes)
-        for columns, groups in sorted(self.tables.items(), key=lambda each: len(each[1][1])):
+        by_size = sorted(self.groups.items(), key=lambda item: len(item[1][1]))
+        for columns, groups in by_size:
             for chosen in combinations(sorted(columns, key=order.index), width):
                 if frozenset(chosen) not in self.judged:
-                    self.judged[frozenset(chosen)] = removals(self.asked, groups, chosen)
+                    self.judged[frozenset(chosen)] = removals(self.comparison, groups, chosen)
 
     def _promise(self, block: Block) -> float:
         """How well single values of its columns explain."""
         self._judge(1)
-        return float(sum(self._value(frozenset({column})) for column in block.columns))
+        return sum(self._best_score(frozenset({column})) for column in block.columns)
 
-    def _value(self, columns: frozenset[str]) -> float:
-        """The score of the best candidate."""
+    def _best_score(self, columns: frozenset[str]) -> float:
         return float(self.judged[columns].score.max(initial=0.0))
 
-    def _best(self, width: int) -> list[Removals]:
-        """The combinations of so many columns, those with the best candidate first."""
-        found = [columns for columns in self.judged if len(columns) == width]
-        best = sorted(found, key=self._value, reverse=True)
-        return [self.judged[columns] for columns in best if self._value(columns) > 0]
+    def _best_pairs(self) -> list[Columns]:
+        """The pairs of columns with the best candidates, best first."""
+        pairs = [columns for columns in self.judged if len(columns) == 2]
+        best = sorted(pairs, key=self._best_score, reverse=True)[:BEAM_WIDTH]
+        return [self.judged[pair].columns for pair in best if self._best_score(pair) > 0]
 
-    def _around(self, pair: Columns) -> Iterable[Columns]:
-        """These two and every other column, as many of them together as fit a question."""
+    def _triples(self, pair: Columns) -> Iterable[Columns]:
+        """A pair and every other column, as many of them together as fit a question."""
         batch: Columns = pair
         for column in sorted(self.sizes.keys() & self._columns, key=lambda c: (self.sizes[c], c)):
-            if column in pair or self._width((*pair, column)) > MOST:
+            if column in pair or self._combinations((*pair, column)) > MAX_QUESTION_COMBINATIONS:
                 continue
-            if batch != pair and self._width((*batch, column)) > TOGETHER:
+            if batch != pair and self._combinations((*batch, column)) > MAX_BATCH_COMBINATIONS:
                 yield batch
                 batch = pair
             batch = (*batch, column)
@@ -168,28 +168,26 @@ class Search:
 
     @property
     def _columns(self) -> set[str]:
-        return {column for columns in self.tables for column in columns}
+        """All that was asked for."""
+        return {column for columns in self.groups for column in columns}
 
-    def _width(self, columns: Columns) -> int:
+    def _combinations(self, columns: Columns) -> int:
         return math.prod(self.sizes[column] for column in columns)
 
     def _ranked(self, limit: int) -> list[tuple[Removals, int]]:
         """Those that are better than each part of them; of equals the shorter first."""
-        sets = [each for each in self.judged.values() if len(each.score)]
-        found = [(each, at) for each in sets for at in self._better(each).tolist()]
-        if not found:
-            return []
-        scores = np.array([each.score[at] for each, at in found])
-        widths = np.array([len(each.columns) for each, _ in found])
+        better = [(r, at) for r in self.judged.values() for at in self._better(r).tolist()]
+        scores = np.array([candidates.score[at] for candidates, at in better])
+        widths = np.array([len(candidates.columns) for candidates, _ in better])
         order = np.lexsort((widths, -scores.round(9)))
-        return [found[i] for i in order[:limit].tolist()]
+        return [better[i] for i in order[:limit].tolist()]
 
-    def _better(self, each: Removals) -> Array:
-        keep = np.ones(len(each.score), bool)
-        for width in range(1, len(each.columns)):
-            for part in combinations(each.columns, width):
+    def _better(self, candidates: Removals) -> Array:
+        keep = np.ones(len(candidates.score), bool)
+        for width in range(1, len(candidates.columns)):
+            for part in combinations(candidates.columns, width):
                 parent = self.judged.get(frozenset(part))
-                if parent is not None:
-                    scores = parent.scores_of(each.columns, each.keys)
-                    keep &= each.score >= IMPROVEMENT * scores
+                if parent is not None and len(keep):
+                    scores = parent.scores_of(candidates.columns, candidates.keys)
+                    keep &= candidates.score >= MIN_IMPROVEMENT * scores
         return np.flatnonzero(keep)

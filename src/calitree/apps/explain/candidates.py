@@ -5,38 +5,36 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
-from sqlglot import exp
-
-from calitree.errors import ExpressionError, QueryError
+from calitree.errors import QueryError
 from calitree.jointree.schema import Schema
-from calitree.sql.parser import parse_node
+from calitree.sql.quoting import column_text, literal
 from calitree.types import Kind
 
 DISCRETE = (Kind.STRING, Kind.BOOLEAN, Kind.INTEGER, Kind.DATE)
-"""Kinds whose single values say something. Columns of the others are looked at when they are named."""
+"""Kinds whose single values say something. Columns of the others are candidates only if they are named."""
 NAMEABLE = (*DISCRETE, Kind.DECIMAL, Kind.FLOAT, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ)
 
-BLOCK = 1_500
-"""Up to so many combinations of values, columns are asked for together."""
+MAX_BLOCK_COMBINATIONS = 1_500
+"""Columns are asked for together while they have at most so many combinations of values."""
 
 
 def candidate_columns(
     schema: Schema, given: Sequence[str] | None, used: frozenset[str]
 ) -> dict[str, str]:
-    """The columns to look at, as they are written, with their attributes. Columns that are joined are
-    one attribute. What is `used` by the question itself explains it trivially, and is left out
-    unless it is named.
+    """The columns to look at, as they are written, with their attributes.
+
+    Columns that are joined are one attribute. What is `used` by the question itself explains it
+    trivially, and is left out unless it is named.
     """
     if isinstance(given, str):
         raise QueryError(f"attributes is a list of columns; write attributes=[{given!r}].")
     if given is None:
         names = [
-            each.name
-            for each in schema.attributes.values()
-            if each.kind in DISCRETE and each.name not in used
+            attribute.name
+            for attribute in schema.attributes.values()
+            if attribute.kind in DISCRETE and attribute.name not in used
         ]
     else:
         names = list(dict.fromkeys(schema.column(text).attribute for text in given))
@@ -49,27 +47,9 @@ def candidate_columns(
     return {column_text(*schema.attributes[name].columns[0]): name for name in names}
 
 
-def column_text(relation: str, column: str) -> str:
-    """A column as SQL, with quotes only where it needs them."""
-    plain = f"{relation}.{column}"
-    try:
-        node = parse_node(plain)
-    except ExpressionError:
-        node = exp.Null()
-    if isinstance(node, exp.Column) and [part.name for part in node.parts] == [relation, column]:
-        return plain
-    return exp.column(column, relation, quoted=True).sql()
-
-
 def predicate_text(column: str, value: Any) -> str:
-    """The condition that a column has a value; NULL is one."""
-    if value is None:
-        return f"{column} IS NULL"
-    if isinstance(value, float) and not math.isfinite(value):
-        return f"{column} = CAST('{value}' AS DOUBLE)"
-    if isinstance(value, bool | int | float | Decimal):
-        return f"{column} = {str(value).upper()}"
-    return f"{column} = {exp.Literal.string(str(value)).sql()}"
+    """The condition that a column has a value, which may be NULL."""
+    return f"{column} IS NULL" if value is None else f"{column} = {literal(value)}"
 
 
 def home_of(schema: Schema, attribute: str) -> str:
@@ -80,7 +60,7 @@ def home_of(schema: Schema, attribute: str) -> str:
 
 @dataclass(frozen=True, order=True)
 class Block:
-    """Columns to be asked for together, and how many combinations of values they have at most."""
+    """Columns that one question groups by, and how many combinations of values they have at most."""
 
     bound: int
     columns: tuple[str, ...]
@@ -90,32 +70,33 @@ class Block:
 
 
 def blocks_of(schema: Schema, columns: Mapping[str, str], sizes: Mapping[str, int]) -> list[Block]:
-    """The columns in blocks: those of one relation, which has few combinations of them, and what fits
-    beside.
+    """The columns in blocks: those of one relation, and others for which there is still room.
+
+    A relation has no more combinations of values than rows.
     """
     homes: dict[str, list[str]] = {}
     for column, attribute in columns.items():
         homes.setdefault(home_of(schema, attribute), []).append(column)
-    made: list[Block] = []
-    for home, there in homes.items():
-        block: tuple[str, ...] = ()
-        for column in there:
-            if block and _block(schema, home, (*block, column), sizes).bound > BLOCK:
-                made.append(_block(schema, home, block, sizes))
-                block = ()
-            block = (*block, column)
-        made.append(_block(schema, home, block, sizes))
+
+    def block(home: str, columns: tuple[str, ...]) -> Block:
+        product = math.prod(sizes[column] for column in columns)
+        return Block(max(1, min(product, schema.rows(home))), columns)
+
+    blocks: list[Block] = []
+    for home, own in homes.items():
+        together: tuple[str, ...] = ()
+        for column in own:
+            if together and block(home, (*together, column)).bound > MAX_BLOCK_COMBINATIONS:
+                blocks.append(block(home, together))
+                together = ()
+            together = (*together, column)
+        blocks.append(block(home, together))
     packed: list[Block] = []
-    for each in sorted(made, reverse=True):
-        fits = (i for i, other in enumerate(packed) if other.bound * each.bound <= BLOCK)
-        at = next(fits, None)
-        if at is None:
-            packed.append(each)
+    for candidate in sorted(blocks, reverse=True):
+        for at, other in enumerate(packed):
+            if other.bound * candidate.bound <= MAX_BLOCK_COMBINATIONS:
+                packed[at] += candidate
+                break
         else:
-            packed[at] += each
+            packed.append(candidate)
     return packed
-
-
-def _block(schema: Schema, home: str, columns: tuple[str, ...], sizes: Mapping[str, int]) -> Block:
-    product = math.prod(sizes[column] for column in columns)
-    return Block(max(1, min(product, schema.rows(home))), columns)

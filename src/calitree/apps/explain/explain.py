@@ -1,4 +1,4 @@
-"""Why a measure is what it is: which rows, left out, take away what is odd about it.
+"""Why a measure is what it is: which rows, left out, close the gap to what it is compared with.
 
 `why` compares the rows where a condition holds with all others, `explain_change` those of two
 conditions or of two versions. Call the first side W, the other R, and the measure over them M(W) and
@@ -7,30 +7,33 @@ M(R). What is to be explained is the gap
     G = M(W) - M(R)
 
 A candidate p is a value of a column, or values of several: `items.family = 'DAIRY' AND city IS NULL`.
-It is judged by intervention, as Roy and Suciu define it (SIGMOD 2014): its rows go from the join, and
-the question is asked again.
+It is judged by intervention, as Roy and Suciu define it (SIGMOD 2014): its rows are removed from the join,
+and the question is asked again.
 
     G_p = M(W without p) - M(R without p)
 
-Rows go from *both* sides. If they went from W only, whatever is dear everywhere would "explain" a high
-average in one city; so only what is different there does.
+Rows are removed from *both* sides. If they were removed from W only, whatever is expensive everywhere would
+"explain" a high average in one city; so only what is different there does.
 
 - `influence` is the difference that the removal makes, exactly as if it were asked again: of `why`
   M(W) - M(W without p), of `explain_change` G - G_p.
-- `closed` is the part of the gap that goes: (G - G_p) / G. It is more than 1 where something else works
+- `without` is what remains: M(W without p), or G_p of `explain_change`. `reference` is what `why` compares it
+  with then; `before` and `after` are M(R without p) and M(W without p) of `explain_change`.
+- `closed` is the part of the gap that is closed: (G - G_p) / G. It is more than 1 where something else works
   against the cause.
-- `support` is the part of W's rows that go (of `explain_change`: of both sides' rows), `rows` how many.
+- `support` is the part of W's rows that are removed (of `explain_change`: of both sides' rows), `rows` how
+  many.
 - `risk_ratio` is how many times as likely rows of p are in W as the others are: P(W | p) / P(W | not p)
   (as in MacroBase and DIFF).
 - `score` ranks: closed / size ** parsimony, where size is p's part of the rows of W or of R, whichever
-  is larger. Scorpion (VLDB 2013) divides likewise. What contains the cause closes the gap as well, but
-  is larger; a part of the cause is smaller, but closes less. What chance alone closes grows with the
-  root of the size, so with a parsimony of 1/2 no size is favoured by it.
+  is larger. Scorpion (VLDB 2013) divides likewise. A superset of the cause closes the gap as well, but
+  is larger; a subset is smaller, but closes less. What chance alone closes grows with the root of the
+  size, so with a parsimony of 1/2 no size is favoured by it.
 
-A combination is told only if its score is 10 % better than that of each part of it; else every cause
-would come with all its subsets. What widens the gap is no explanation, nor is what leaves next to
-nothing of W. A value that is on the other side only has no influence on M(W), but may close the gap: what
-is missing is an explanation too.
+A combination is listed only if its score is 10 % better than that of each part of it; else every cause
+would come with all its subsets. A candidate that widens the gap is no explanation, nor is one that leaves
+next to nothing of W. A value that is on the other side only has no influence on M(W), but may close the
+gap: missing rows are an explanation too.
 
 **Sums and counts** grow with the number of rows, so M(R) must be made comparable: `why` takes
 
@@ -41,29 +44,27 @@ over their number: March is compared with the mean month. Otherwise λ is the ra
 `expected=`, λ makes of M(R) just that. Of `explain_change` λ is 1: the change as it is. Over no rows a
 sum counts as 0. For other measures `expected=` stands in the place of M(R), with or without p.
 
-**Columns.** Those with texts, whole numbers, dates and truth values are looked at, but not those with
-more than `max_values` values, those of large relations whose values are nearly all different, and those
-that the conditions and the measure look at. Columns that are joined are one, and of a key and a name
-that tell the same only the name is looked at. Of named ones (`attributes=`) none of this is asked. NULL is
-a value like any other.
+**Columns.** Candidates are columns of text, whole numbers, dates and booleans, but not those with more than
+`max_values` values, those of large relations whose values are nearly all different, and those that the
+conditions and the measure refer to. Columns that are joined are one, and of a key and a name that
+correspond one to one only the name is a candidate. Named columns (`attributes=`) are candidates in any
+case. NULL is a value like any other.
 
-No candidate is asked for by itself: a question groups by several columns, and `Groups.without` makes of
-its answer the measure without each group. How combinations are found is told in `beam`.
+No candidate is asked for by itself: a question groups by several columns, and `Groups.without` computes
+from its answer the measure without each group. `beam` describes how combinations are searched. While others
+update the tree, ask one version of it: `wide.at(wide.version).why(...)`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from calitree.application import application
-from calitree.apps.explain.options import Options
+from calitree.apps.explain.explanation import Explanation
+from calitree.apps.explain.sides import Options, explained_by_rest, explained_change
 from calitree.progress import Progress
 from calitree.query.binder import MeasureLike
 from calitree.wide_table import WideTable
-
-if TYPE_CHECKING:
-    from calitree.apps.explain.explanation import Explanation
 
 
 @application
@@ -81,30 +82,39 @@ def why(
     parsimony: float = 0.5,
     progress: Progress | bool | None = None,
 ) -> Explanation:
-    """Which rows make a measure what it is where a condition holds, compared with the other rows
-    or with what was `expected`.
+    """Which rows make a measure what it is where a condition holds, compared with the other rows.
 
-    Each candidate (a value of a column of any relation, or values of up to `depth` columns, at
-    most 3) is judged by intervention: what the measure would be without its rows. The result is a
-    table of the `limit` best; `calitree.apps.explain.explain` tells what its columns mean. `attributes`
-    are the columns to look at, without it all that have at most `max_values` values; candidates
-    with less than `min_support` of the rows are not looked at. The larger `parsimony` is, the
-    more a small candidate is preferred to one that closes more of the gap.
+    Each candidate, a value of a column of any relation or values of up to `depth` columns, is judged
+    by intervention: what the measure would be without its rows.
 
-    >>> from calitree import JoinGraph
-    >>> g = JoinGraph(engine="reference")
-    >>> g.add_relation("sales", {"store": [1, 1, 1, 2, 2, 2], "price": [9, 9, 99, 9, 9, 9],
-    ...     "channel": ["shop", "app", "web", "shop", "app", "web"]})
-    >>> g.add_relation("stores", {"store": [1, 2], "city": ["Quito", "Loja"]})
-    >>> g.add_join("sales", "stores", on="store")
-    >>> wide = g.calibrate({"mean": "avg(price)"})
-    >>> wide.why("mean", where="city = 'Quito'").sentence   # doctest: +NORMALIZE_WHITESPACE
-    "Without sales.channel = 'web' (33 % of the rows), mean where city = 'Quito' would be 9
-    instead of 39: 100 % of the gap to the other rows (9)."
+    Args:
+        wide: The wide table.
+        measure: One of its measures by name, or an expression such as `avg(price)`.
+        where: The condition that selects the rows to be explained.
+        expected: What the measure is compared with, instead of the other rows.
+        attributes: The columns to look at; None means all that have at most `max_values` values.
+        depth: How many columns a candidate has at most: 1, 2 or 3.
+        limit: How many candidates to return.
+        min_support: The part of the rows that a candidate must have.
+        max_values: How many values a column may have if `attributes` does not name it.
+        parsimony: The larger it is (at least 0, less than 1), the more a small candidate is
+            preferred to one that closes more of the gap.
+        progress: A function that is told of each step; True shows a bar, False none, None a bar
+            in a terminal.
+
+    Returns:
+        The best candidates, best first; `calitree.apps.explain.explain` defines its columns.
+
+    Raises:
+        QueryError: An option is out of range, or there is nothing to explain.
+
+    >>> wide.why("avg(price)", "city = 'Quito'", attributes=["price"]).best["explanation"]
+    'sales.price = 20'
     """
-    from calitree.apps.explain.sides import explained_by_rest
-
-    options = Options(attributes, depth, limit, min_support, max_values, parsimony, progress)
+    options = Options(
+        attributes=attributes, depth=depth, limit=limit, min_support=min_support,
+        max_values=max_values, parsimony=parsimony, progress=progress,
+    )  # fmt: skip
     return explained_by_rest(wide, measure, where, expected, options)
 
 
@@ -123,14 +133,35 @@ def explain_change(
     parsimony: float = 0.5,
     progress: Progress | bool | None = None,
 ) -> Explanation:
-    """Which rows make the difference of a measure from `a` to `b`, two conditions or two versions:
-    without them it would be smaller, or gone. Conditions may overlap; rows in both are on both
-    sides. The options are those of `why`.
+    """Which rows make the difference of a measure from `a` to `b`.
 
-        print(wide.explain_change("revenue", a="month = 1", b="month = 2"))
-        print(wide.explain_change("revenue", a=wide.version - 1, b=wide.version))
+    Without the rows of an explanation the difference would be smaller, or gone.
+
+    Args:
+        wide: The wide table.
+        measure: One of its measures by name, or an expression such as `avg(price)`.
+        a: A condition, or the number of a version.
+        b: The same; rows for which both conditions hold are on both sides.
+        attributes: As for `why`, like all that follow.
+        depth: How many columns a candidate has at most.
+        limit: How many candidates to return.
+        min_support: The part of the rows that a candidate must have.
+        max_values: How many values a column may have if `attributes` does not name it.
+        parsimony: How much small candidates are preferred.
+        progress: A function that is told of each step, or whether to show a bar.
+
+    Returns:
+        The best candidates, best first; `calitree.apps.explain.explain` defines its columns.
+
+    Raises:
+        QueryError: An option is out of range, or there is nothing to explain.
+
+    >>> wide.explain_change("revenue", a="city = 'Cuenca'", b="city = 'Quito'",
+    ...     attributes=["price"]).best["explanation"]
+    'sales.price = 20'
     """
-    from calitree.apps.explain.sides import explained_change
-
-    options = Options(attributes, depth, limit, min_support, max_values, parsimony, progress)
+    options = Options(
+        attributes=attributes, depth=depth, limit=limit, min_support=min_support,
+        max_values=max_values, parsimony=parsimony, progress=progress,
+    )  # fmt: skip
     return explained_change(wide, measure, a, b, options)

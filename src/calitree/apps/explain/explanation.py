@@ -1,51 +1,56 @@
-"""The explanations found, best first: a table, and its first row as a sentence."""
+"""The best explanations as a table, and its first row as a sentence."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from decimal import Decimal, localcontext
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from calitree.apps.explain.gap import Number
-from calitree.apps.explain.removals import Inquiry, Removals
+from calitree.apps.explain.removals import Comparison, Removals
 from calitree.cache import cached_property
 from calitree.errors import QueryError
-from calitree.results.tabular import Tabular, text_of
+from calitree.results.tabular import Tabular, html_of, text_of
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-CLOSE = 1e-9
-"""Floating-point numbers that are the same but for the order in which they were added."""
+TOLERANCE = 1e-9
+"""Relative difference of floating-point sums that may come from the order of the summands."""
 
 
 class Explanation(Tabular):
-    """Which rows explain it, ranked: one row a candidate.
+    """The rows that explain a measure, ranked: one row for each candidate.
 
-    `explanation` is a condition that can be given as `where=`; the other columns are told in
-    `calitree.apps.explain.explain`.
+    Made by `WideTable.why` and `WideTable.explain_change`. The column `explanation` is a condition that
+    can be given as `where=`; `calitree.apps.explain.explain` defines the other columns.
+
+    Attributes:
+        questions: How many questions it took. It does not depend on the number of candidates.
+
+    >>> explanation = wide.why("avg(price)", "city = 'Quito'", attributes=["price"])
+    >>> explanation.rows()[0]["explanation"], len(explanation)
+    ('sales.price = 20', 1)
     """
 
     def __init__(
         self,
-        asked: Inquiry,
-        found: Sequence[tuple[Removals, int]],
+        comparison: Comparison,
+        best: Sequence[tuple[Removals, int]],
         is_change: bool,
         questions: int,
     ) -> None:
-        self._asked = asked
+        self._comparison = comparison
         self._is_change = is_change
         self.questions = questions
-        """How many questions it took: it does not depend on the number of candidates."""
-        self._rows = [self._row(*each) for each in found]
+        self._rows = [self._row(candidates, at) for candidates, at in best]
 
     def _row(self, removals: Removals, at: int) -> dict[str, Any]:
-        side, other = self._asked.side, self._asked.other
+        side, other = self._comparison.side, self._comparison.other
         without, others = (
-            each.counted(values[at].as_py())
-            for each, values in zip((side, other), removals.without, strict=True)
+            rows.counted(values[at].as_py())
+            for rows, values in zip((side, other), removals.without, strict=True)
         )
         ours, theirs = (int(rows[at]) for rows in removals.rows)
         rows = ours + theirs if self._is_change else ours
@@ -63,7 +68,7 @@ class Explanation(Tabular):
 
     def _influence(self, without: Number | None, others: Number | None) -> dict[str, Any]:
         """What the removal makes of the measure, and of what it is compared with."""
-        side, other, gap = self._asked.side, self._asked.other, self._asked.gap
+        side, other, gap = self._comparison.side, self._comparison.other, self._comparison.gap
         if self._is_change:
             change, left = minus(side.value, other.value), minus(without, others)
             parts = {"before": others, "after": without}
@@ -74,21 +79,20 @@ class Explanation(Tabular):
 
     def _risk_ratio(self, ours: int, theirs: int) -> float:
         """How many times as likely its rows are on our side as the others."""
-        side, other = self._asked.side, self._asked.other
-        rest = side.rows - ours, other.rows - theirs
+        rest = self._comparison.side.rows - ours, self._comparison.other.rows - theirs
         return (ours / (ours + theirs)) / (rest[0] / sum(rest))
 
     @property
     def best(self) -> dict[str, Any]:
-        """The first row."""
+        """The first row, as a dictionary; a QueryError if nothing explains the measure."""
         if not self._rows:
             raise QueryError(self.sentence)
         return self._rows[0]
 
     @property
     def sentence(self) -> str:
-        """The first row in words."""
-        side, other = self._asked.side, self._asked.other
+        """The first row as a sentence."""
+        side, other = self._comparison.side, self._comparison.other
         name = side.measure.name
         if not self._rows:
             changes = f"the change of {name}" if self._is_change else f"{name} {side.phrase}"
@@ -103,34 +107,32 @@ class Explanation(Tabular):
             )
         return (
             f"{start} {side.phrase} would be {shown(best['without'])} instead of {shown(side.value)}: "
-            f"{_percent(best['closed'])} of the gap to {self._asked.gap.phrase}."
+            f"{_percent(best['closed'])} of the gap to {self._comparison.gap.phrase}."
         )
 
     def verify(self) -> list[dict[str, Any]]:
-        """Leave the rows of each explanation really out and ask again: the rows of this table whose
-        influence is another then, with what it is as `asked_again`. There should be none.
+        """Leave the rows of each explanation really out, and ask again.
+
+        Returns:
+            The rows of this table whose influence is different then, with that influence as
+            `asked_again`. There should be none.
+
+        >>> wide.why("avg(price)", "city = 'Quito'", attributes=["price"]).verify()
+        []
         """
-        side, other = self._asked.side, self._asked.other
+        side, other = self._comparison.side, self._comparison.other
         wrong = []
         for row in self._rows:
             without = side.without(row["explanation"])
-            influence = minus(side.value, without)
-            if self._is_change:
-                left = minus(without, other.without(row["explanation"]))
-                influence = minus(minus(side.value, other.value), left)
-            scale = max(abs(float(each or 0)) for each in (side.value, other.value, without))
+            others = other.without(row["explanation"]) if self._is_change else None
+            influence = self._influence(without, others)["influence"]
+            scale = max(abs(float(v or 0)) for v in (side.value, other.value, without))
             if not _agree(row["influence"], influence, scale):
                 wrong.append({**row, "asked_again": influence})
         return wrong
 
-    @property
-    def columns(self) -> list[str]:
-        return list(self._arrow.column_names)
-
     @cached_property
     def _arrow(self) -> pa.Table:
-        import pyarrow as pa
-
         parts = ["before", "after"] if self._is_change else ["reference"]
         types = {
             "explanation": pa.string(),
@@ -156,14 +158,16 @@ class Explanation(Tabular):
 
     def _repr_html_(self) -> str:
         names = [name for name in self.columns if name != "attributes"]
-        titles = "".join(f"<th>{escape(name)}</th>" for name in names)
-        body = "".join(f"<tr>{_cells(row, names)}</tr>" for row in self._rows)
-        table = f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>"
-        return f"<p>{escape(self.sentence)}</p>{table if self._rows else ''}"
+        rows = [
+            {n: row[n] if isinstance(row[n], str) else shown(row[n]) for n in names}
+            for row in self._rows
+        ]
+        table = html_of(rows, names, len(rows)) if rows else ""
+        return f"<p>{escape(self.sentence)}</p>{table}"
 
 
 def minus(a: Number | None, b: Number | None) -> Number | None:
-    """a - b with all digits, unless one of them is a float; NULL if one is."""
+    """The difference with all digits, unless one of them is a float; NULL if one is."""
     if a is None or b is None:
         return None
     if isinstance(a, float) or isinstance(b, float):
@@ -190,26 +194,15 @@ def _agree(ours: Number | None, again: Number | None, scale: float) -> bool:
     if ours is None or again is None:
         return ours is again
     if isinstance(ours, float) or isinstance(again, float):
-        return math.isclose(ours, again, rel_tol=CLOSE, abs_tol=CLOSE * scale)
+        return math.isclose(ours, again, rel_tol=TOLERANCE, abs_tol=TOLERANCE * scale)
     return ours == again
 
 
 def _numbers(values: Sequence[Number | None]) -> pa.Array:
     """A column of numbers, exact if all are."""
-    import pyarrow as pa
-
     known = [value for value in values if value is not None]
     if not known or any(isinstance(value, float) for value in known):
         return pa.array([None if value is None else float(value) for value in values], pa.float64())
     if all(isinstance(value, int) and -(2**63) <= value < 2**63 for value in known):
         return pa.array(values, pa.int64())
     return pa.array([None if value is None else Decimal(value) for value in values])
-
-
-def _cells(row: Mapping[str, Any], names: Sequence[str]) -> str:
-    cells = []
-    for name in names:
-        value = row[name]
-        text = value if isinstance(value, str) else shown(value)
-        cells.append(f"<td>{escape(text)}</td>")
-    return "".join(cells)

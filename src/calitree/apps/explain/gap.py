@@ -1,4 +1,4 @@
-"""What is to be explained: the rows on two sides, and how far a measure is apart between them."""
+"""What is to be explained: a measure over two slices of the rows, and the gap between them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from sqlglot import exp
 
 from calitree.cache import cached_property
@@ -19,24 +20,21 @@ from calitree.results.rollup import Groups
 from calitree.results.summands import Array
 from calitree.wide_table import WideTable
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 VALUE, ROWS = "value", "rows"
-"""What is asked of a side."""
+"""What is asked of a slice."""
 Number = int | float | Decimal
 
 
 @dataclass(frozen=True)
 class NamedMeasure:
-    """A measure under the name it is spoken of by."""
+    """A measure and the name that explanations call it by."""
 
     name: str
     given: MeasureLike
 
     @classmethod
     def of(cls, wide: WideTable, measure: MeasureLike) -> NamedMeasure:
-        """One of the tree's by its name, or a new one."""
+        """One of the tree's measures by its name, or a new one."""
         if not isinstance(measure, str):
             return cls(getattr(measure, "text", "the measure"), measure)
         if measure in wide.measures:
@@ -50,23 +48,24 @@ class NamedMeasure:
 
 
 @dataclass(frozen=True)
-class Side:
+class Slice:
     """The rows of a tree where a condition holds, and the measure over them."""
 
     wide: WideTable
     where: str | None
     measure: NamedMeasure
     phrase: str
-    """Which rows, in a sentence."""
+    """Which rows, as part of a sentence: `where city = 'Quito'`."""
     parts: tuple[str, ...] = ()
-    """Conditions of which always just one holds where ours does, if they are easier to ask."""
+    """Disjoint conditions whose union is `where`, if they are easier to answer."""
 
     @property
     def label(self) -> str:
-        """Which rows, by themselves."""
+        """Which rows: `city = 'Quito'`."""
         return self.phrase.partition(" ")[2]
 
     def ask(self, group_by: Sequence[str] = ()) -> Groups:
+        """The measure and the number of rows by some columns."""
         first, *others = (self._asked(group_by, part) for part in self.parts or (self.where,))
         groups = first.groups
         for other in others:
@@ -77,8 +76,7 @@ class Side:
         """The measure when the rows of a predicate are really left out, and it is asked again."""
         kept = f"({predicate}) is not true"
         where = kept if self.where is None else f"({self.where}) and ({kept})"
-        found: Number | None = self._asked((), where).rows()[0][VALUE]
-        return self.counted(found)
+        return self.counted(self._asked((), where).rows()[0][VALUE])
 
     def _asked(self, group_by: Sequence[str], where: str | None) -> Result:
         measures = {VALUE: self.measure.given, ROWS: "count(*)"}
@@ -95,10 +93,12 @@ class Side:
 
     @property
     def rows(self) -> int:
+        """How many there are."""
         return int(self._total[ROWS])
 
     @property
     def value(self) -> Number | None:
+        """The measure over them."""
         return self.counted(self._total[VALUE])
 
     def counted(self, value: Number | None) -> Number | None:
@@ -112,44 +112,39 @@ class Side:
         return measure.plain is not None and _is_additive(measure.plain)
 
     @cached_property
-    def rest(self) -> Side:
+    def rest(self) -> Slice:
         """All other rows.
 
-        Where the condition is about several relations, its opposite would have to be carried from
-        one to the other; so they are asked for one after the other: not the first, or the first but
-        not the second.
+        The negation of a conjunction over several relations belongs to none of them. So it is split
+        into disjoint conditions, each a conjunction: not the first, or the first but not the second.
         """
         schema = self.wide.schema
-        groups: list[tuple[set[str], str]] = []
+        conjuncts: list[tuple[set[str], str]] = []
         for predicate in self.query.where:
             owners = [set(schema.attributes[name].relations) for name in predicate.attributes]
-            there = set.intersection(*owners) if owners else set(schema.relations)
-            if groups and groups[-1][0] & there:
-                relations, text = groups.pop()
-                groups.append((relations & there, f"{text} and ({predicate.text})"))
-            else:
-                groups.append((there, f"({predicate.text})"))
-        texts = [text for _, text in groups]
+            holders = set.intersection(*owners) if owners else set(schema.relations)
+            text = f"({predicate.text})"
+            if conjuncts and conjuncts[-1][0] & holders:
+                relations, before = conjuncts.pop()
+                holders, text = relations & holders, f"{before} and {text}"
+            conjuncts.append((holders, text))
+        texts = [text for _, text in conjuncts]
         parts = [
             " and ".join([*texts[:i], f"({text}) is not true"]) for i, text in enumerate(texts)
         ]
         phrase = f"where {self.where} does not hold"
-        return Side(self.wide, f"({self.where}) is not true", self.measure, phrase, tuple(parts))
+        return Slice(self.wide, f"({self.where}) is not true", self.measure, phrase, tuple(parts))
 
     @cached_property
     def attributes(self) -> frozenset[str]:
-        """What the condition and the measure look at."""
+        """The attributes that the condition and the measure refer to."""
         ((_, measure), _) = self.query.measures
-        found = [predicate.attributes for predicate in self.query.where]
-        for aggregate in measure.aggregates:
-            for lift in aggregate.lifts:
-                found += [expression.attributes for expression in lift.expressions]
-        return frozenset().union(*found)
+        lifts = [lift for aggregate in measure.aggregates for lift in aggregate.lifts]
+        lifted = [expression.attributes for lift in lifts for expression in lift.expressions]
+        return frozenset().union(*(p.attributes for p in self.query.where), *lifted)
 
     def numbers(self, column: pa.ChunkedArray) -> Array:
         """Values of the measure for arithmetic: NULL is NaN, or 0 of a sum."""
-        import pyarrow as pa
-
         floats = column.cast(pa.float64(), safe=False)
         return np.asarray(floats.fill_null(0.0 if self.additive else math.nan))
 
@@ -157,20 +152,21 @@ class Side:
         """The value, if it is a number to be explained."""
         if not self.rows:
             raise QueryError(f"There is no row {self.phrase}, so there is nothing to explain.")
-        value, told = self.value, f"{self.measure.name} is {self.value} {self.phrase}"
+        value, clause = self.value, f"{self.measure.name} is {self.value} {self.phrase}"
         if value is None:
             raise QueryError(f"{self.measure.name} is NULL {self.phrase}: nothing to explain.")
         if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-            raise QueryError(f"{told}; only numbers can be explained.")
+            raise QueryError(f"{clause}; only numbers can be explained.")
         if not math.isfinite(value):
-            raise QueryError(f"{told}; filter the rows that make it so.")
+            raise QueryError(f"{clause}; filter the rows that make it so.")
         return value
 
 
 @dataclass(frozen=True)
 class Gap:
-    """How far the measure is from what it is compared with: `scale` times the other side's, and
-    `fixed`. `phrase` tells it.
+    """The difference of a measure from its reference: `scale` times that of the other slice, plus `fixed`.
+
+    `phrase` describes the reference.
     """
 
     scale: float
@@ -178,15 +174,17 @@ class Gap:
     phrase: str
 
     def reference(self, other: Any) -> Any:
+        """The reference, given the measure over the other slice."""
         return self.scale * other + self.fixed
 
     def of(self, value: Any, other: Any) -> Any:
+        """The gap, given the measure over both slices."""
         return value - self.reference(other)
 
 
 def fixed_columns(query: Query) -> list[str] | None:
     """The attributes that a condition gives one value each; None if it says anything else."""
-    found = []
+    names = []
     for predicate in query.where:
         node = predicate.node.unnest()
         if isinstance(node, exp.Not):
@@ -197,8 +195,8 @@ def fixed_columns(query: Query) -> list[str] | None:
         columns = [side for side in sides if isinstance(side.unnest(), exp.Column)]
         if len(columns) != 1 or any(s.find(exp.Column) for s in sides if s is not columns[0]):
             return None
-        found.append(columns[0].unnest().name)
-    return found
+        names.append(columns[0].unnest().name)
+    return names
 
 
 def _is_additive(node: exp.Expr) -> bool:
@@ -208,6 +206,6 @@ def _is_additive(node: exp.Expr) -> bool:
     if isinstance(node, exp.Add | exp.Sub):
         return _is_additive(node.left) and _is_additive(node.right)
     if isinstance(node, exp.Mul | exp.Div):
-        parts = [each for each in (node.left, node.right) if each.find(exp.AggFunc)]
+        parts = [part for part in (node.left, node.right) if part.find(exp.AggFunc)]
         return parts == [node.left] and _is_additive(node.left)
     return isinstance(node, exp.Sum | exp.Count)

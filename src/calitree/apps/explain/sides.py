@@ -1,33 +1,54 @@
-"""The two sides that are compared, and the gap between them that is to be explained."""
+"""The two slices that are compared, and the gap between them that is to be explained."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from calitree.apps.explain.beam import Search
-from calitree.apps.explain.candidates import column_text
+from calitree.apps.explain.beam import BeamSearch
 from calitree.apps.explain.explanation import Explanation, shown
-from calitree.apps.explain.gap import Gap, NamedMeasure, Side, fixed_columns
-from calitree.apps.explain.options import Options
-from calitree.apps.explain.removals import Inquiry
+from calitree.apps.explain.gap import Gap, NamedMeasure, Slice, fixed_columns
+from calitree.apps.explain.removals import Comparison
 from calitree.errors import QueryError
-from calitree.progress import progress_bar
+from calitree.progress import Progress, progress_bar
 from calitree.query.binder import MeasureLike
+from calitree.sql.quoting import column_text
 from calitree.wide_table import WideTable
 
 
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The options that `why` and `explain_change` share; `why` documents them."""
+
+    attributes: Sequence[str] | None
+    depth: int
+    limit: int
+    min_support: float
+    max_values: int
+    parsimony: float
+    progress: Progress | bool | None
+
+    def __post_init__(self) -> None:
+        if self.depth not in (1, 2, 3):
+            raise QueryError(f"depth is 1, 2 or 3 columns; got {self.depth!r}.")
+        if not 0 < self.min_support < 1:
+            raise QueryError(
+                f"min_support is a part of the rows, like 0.01; got {self.min_support}."
+            )
+        if not 0 <= self.parsimony < 1:
+            raise QueryError(f"parsimony is at least 0 and less than 1; got {self.parsimony}.")
+        if self.limit < 1:
+            raise QueryError(f"limit is the number of explanations wanted; got {self.limit}.")
+
+
 def explained_by_rest(
-    wide: WideTable,
-    measure: MeasureLike,
-    where: str,
-    expected: float | None,
-    options: Options,
+    wide: WideTable, measure: MeasureLike, where: str, expected: float | None, options: Options
 ) -> Explanation:
     """What makes a measure what it is where a condition holds."""
     if not isinstance(where, str):
         raise QueryError(f"where= is a condition that tells which rows are odd; got {where!r}.")
-    asked = NamedMeasure.of(wide, measure)
-    side = Side(wide, where, asked, f"where {where}")
+    side = Slice(wide, where, NamedMeasure.of(wide, measure), f"where {where}")
     side.check()
     other = side.rest
     if expected is not None:
@@ -43,55 +64,52 @@ def explained_by_rest(
 
 
 def explained_change(
-    wide: WideTable,
-    measure: MeasureLike,
-    a: str | int,
-    b: str | int,
-    options: Options,
+    wide: WideTable, measure: MeasureLike, a: str | int, b: str | int, options: Options
 ) -> Explanation:
     """What makes a measure change from a to b."""
-    asked = NamedMeasure.of(wide, measure)
-    before, after = (_side_of(wide, each, asked) for each in (a, b))
+    named = NamedMeasure.of(wide, measure)
+    before, after = (_slice(wide, rows, named) for rows in (a, b))
     before.check()
     after.check()
     return _explained(after, before, Gap(1.0, 0.0, before.phrase), options, is_change=True)
 
 
-def _explained(side: Side, other: Side, gap: Gap, options: Options, is_change: bool) -> Explanation:
-    asked = Inquiry(side, other, gap, options.min_support, options.parsimony)
-    if not asked.total:
+def _explained(
+    side: Slice, other: Slice, gap: Gap, options: Options, is_change: bool
+) -> Explanation:
+    comparison = Comparison(side, other, gap, options.min_support, options.parsimony)
+    if not comparison.total:
         raise QueryError(
             f"{side.measure.name} is {shown(side.value)} {side.phrase}, the same as {gap.phrase}: "
             "there is nothing to explain."
         )
     with progress_bar(options.progress) as listener:
-        search = Search(asked, listener, options.max_values)
-        found = search.run(options.attributes, options.depth, options.limit)
+        search = BeamSearch(comparison, listener, options.max_values)
+        best = search.run(options.attributes, options.depth, options.limit)
         listener.end(search.questions)
-    return Explanation(asked, found, is_change, search.questions)
+    return Explanation(comparison, best, is_change, search.questions)
 
 
-def _side_of(wide: WideTable, given: str | int, asked: NamedMeasure) -> Side:
+def _slice(wide: WideTable, given: str | int, measure: NamedMeasure) -> Slice:
     """The rows of a condition, or of a version."""
     if isinstance(given, str):
-        return Side(wide, given, asked, f"where {given}")
+        return Slice(wide, given, measure, f"where {given}")
     if isinstance(given, int) and not isinstance(given, bool):
-        return Side(wide.at(given), None, asked, f"at version {given}")
+        return Slice(wide.at(given), None, measure, f"at version {given}")
     raise QueryError(f"a= and b= are conditions, or numbers of versions; got {given!r}.")
 
 
-def _expected(side: Side, other: Side, expected: float) -> Gap:
-    if isinstance(expected, bool) or not isinstance(expected, int | float):
+def _expected(side: Slice, other: Slice, expected: float) -> Gap:
+    is_number = isinstance(expected, int | float) and not isinstance(expected, bool)
+    if not (is_number and math.isfinite(expected)):
         raise QueryError(f"expected= is a number; got {expected!r}.")
-    if not math.isfinite(expected):
-        raise QueryError(f"expected= is a number; got {expected}.")
     phrase = f"the {shown(expected)} expected"
     if side.additive and other.value:
         return Gap(expected / float(other.value), 0.0, phrase)
     return Gap(0.0, float(expected), phrase)
 
 
-def _others(side: Side, other: Side) -> Gap:
+def _others(side: Slice, other: Slice) -> Gap:
     """Compared with the other rows: their measure, made comparable if it is a sum."""
     value = float(other.check())
     if not side.additive:

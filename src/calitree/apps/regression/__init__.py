@@ -1,4 +1,4 @@
-"""Linear models over the join."""
+"""Linear models over the join: `calitree.ml` and `WideTable.linear_regression`."""
 
 from calitree.apps.regression.linear import LinearRegression, Ridge
 

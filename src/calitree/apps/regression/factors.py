@@ -1,19 +1,19 @@
-"""A column that takes part in a model: as a number around a centre, or as levels.
+"""The columns of a model, each as a number around a centre or as levels, and measures of them.
 
-The measures are made here rather than parsed: sums of products of the same few columns are asked for
-again and again, and a text of each would cost more than its answer.
+The measures are built here rather than parsed: sums of products of the same few columns are asked for
+again and again, and parsing them would cost more than answering them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
-from functools import lru_cache, reduce
+from functools import reduce
 from typing import Any
 
 from sqlglot import exp
 
+from calitree.cache import LRUCache
 from calitree.engines.api.semiring import SUM_PRODUCT
 from calitree.errors import QueryError
 from calitree.jointree.schema import Schema
@@ -21,11 +21,12 @@ from calitree.query.annotation import COUNT, Aggregate, Lift
 from calitree.query.measure import Measure
 from calitree.sql.nodes import binary, cast, column, marked, number, ratio
 from calitree.sql.parser import expression_of, parse
+from calitree.sql.quoting import literal, quote
 from calitree.types import Kind
 
 NEITHER = (Kind.NULL, Kind.OTHER, Kind.BINARY, Kind.TIME)
-"""Kinds of columns that are no number and have no levels that could be written down."""
-FEW = 8
+"""Kinds of columns that are no number and have no levels that could be written as literals."""
+MAX_CASE_BRANCHES = 8
 """Levels that are compared one after the other."""
 
 
@@ -44,15 +45,15 @@ class Factor:
     @property
     def sql(self) -> str:
         """The column in SQL."""
-        return exp.column(self.column, self.relation, quoted=True).sql()
+        return quote(self.relation, self.column)
 
-    def around(self, centre: float) -> Number:
+    def around(self, centre: float) -> CentredColumn:
         """Its values as doubles, less a centre."""
-        return Number(self.attribute, self.relation, self.kind, centre)
+        return CentredColumn(self.attribute, self.relation, self.kind, centre)
 
 
 @dataclass(frozen=True)
-class Number:
+class CentredColumn:
     """The values of a column as doubles, less a centre."""
 
     attribute: str
@@ -62,15 +63,16 @@ class Number:
 
     @property
     def node(self) -> exp.Expr:
+        """As an expression."""
         value = marked(column(self.attribute, (self.relation,)), self.kind)
         return binary(exp.Sub, cast(value, Kind.FLOAT), number(self.centre))
 
 
 def factor_of(schema: Schema, name: str, categorical: Collection[str] = ()) -> Factor:
     """Find a column: text has levels, and so has what is named in `categorical`."""
-    found = schema.column(name)
-    columns = dict(schema.attributes[found.attribute].columns)
-    relation = found.owners[0]
+    resolved = schema.column(name)
+    columns = dict(schema.attributes[resolved.attribute].columns)
+    relation = resolved.owners[0]
     kind = schema.relations[relation].columns[columns[relation]]
     has_levels = kind is Kind.STRING or name in categorical
     if kind in NEITHER or not (has_levels or kind.is_number or kind is Kind.BOOLEAN):
@@ -79,57 +81,95 @@ def factor_of(schema: Schema, name: str, categorical: Collection[str] = ()) -> F
             f"{name} is {kind.phrase}, and a linear model needs numbers; add a numeric column made of "
             f"it{way}."
         )
-    # Where one of the relations that join on it has no NULL, the join has none.
-    nullable = not any(
-        own in schema.relations[each].table.null_free for each, own in columns.items()
+    return Factor(
+        name=name,
+        attribute=resolved.attribute,
+        relation=relation,
+        column=columns[relation],
+        kind=kind,
+        has_levels=has_levels,
+        # Where one of the relations that join on it has no NULL, the join has none.
+        nullable=not any(
+            column in schema.relations[owner].table.null_free for owner, column in columns.items()
+        ),
     )
-    return Factor(name, found.attribute, relation, columns[relation], kind, has_levels, nullable)
+
+
+def factors_of(
+    schema: Schema, target: str, features: Sequence[str], categorical: Collection[str]
+) -> tuple[Factor, list[Factor]]:
+    """The columns of a model: its target and its features, resolved and checked."""
+    for what, given in (("features", features), ("categorical", categorical)):
+        if isinstance(given, str) or not isinstance(given, Collection):
+            raise QueryError(f"{what} is a list of columns; got {given!r}.")
+    for name in features:
+        if list(features).count(name) > 1:
+            raise QueryError(f"{name!r} is a feature twice.")
+    for name in categorical:
+        if name not in features:
+            raise QueryError(f"{name!r} is categorical, but not among the features.")
+    factors = [factor_of(schema, name, categorical) for name in features]
+    aim = factor_of(schema, target)
+    if aim.has_levels:
+        raise QueryError(
+            f"The target {target} is text; a linear model predicts a number. Add a numeric column."
+        )
+    for factor in factors:
+        if factor.attribute == aim.attribute:
+            raise QueryError(f"{factor.name} is the target; it cannot be a feature too.")
+    return aim, factors
 
 
 def complete_rows(factors: Iterable[Factor], where: str | None) -> str | None:
     """The condition that none of these is NULL, and what else must hold.
 
-    What can have no NULL is not asked for, so that messages without a filter serve.
+    A column that can have no NULL is not mentioned, so that messages without a filter are reused.
     """
-    nullable = sorted({each.sql for each in factors if each.nullable})
+    nullable = sorted({factor.sql for factor in factors if factor.nullable})
     parts = [f"({where})"] if where is not None else []
-    return " AND ".join([*parts, *(f"{each} IS NOT NULL" for each in nullable)]) or None
+    return " AND ".join([*parts, *(f"{column} IS NOT NULL" for column in nullable)]) or None
 
 
 ROWS = Measure("count(*)", (COUNT,), marked(column("a0"), Kind.INTEGER), None)
 
-
-def total(*numbers: Number) -> Measure:
-    """Σ of the product of these numbers over the join."""
-    return _total(tuple(sorted(numbers, key=lambda each: (each.attribute, each.relation))))
+_totals = LRUCache[Measure](limit=10_000)
+_lifts = LRUCache[Lift](limit=10_000)
 
 
-@lru_cache(maxsize=10_000)
-def _total(numbers: tuple[Number, ...]) -> Measure:
-    by_relation: dict[str, list[Number]] = {}
-    for each in numbers:
-        by_relation.setdefault(each.relation, []).append(each)
-    lifts = frozenset(_lift(tuple(each)) for each in by_relation.values())
+def total(*columns: CentredColumn) -> Measure:
+    """Σ of the product of these columns over the join."""
+    key = tuple(sorted(columns, key=lambda column: (column.attribute, column.relation)))
+    return _totals.of(key, lambda: _total(key))
+
+
+def _total(columns: tuple[CentredColumn, ...]) -> Measure:
+    by_relation: dict[str, list[CentredColumn]] = {}
+    for own in columns:
+        by_relation.setdefault(own.relation, []).append(own)
+    lifts = frozenset(_lift(tuple(own)) for own in by_relation.values())
     aggregate = Aggregate(SUM_PRODUCT, lifts)
     return Measure(str(aggregate), (aggregate,), marked(column("a0"), Kind.FLOAT), None)
 
 
-@lru_cache(maxsize=10_000)
-def _lift(numbers: tuple[Number, ...]) -> Lift:
-    """The product of numbers of one relation."""
-    node = reduce(lambda a, b: binary(exp.Mul, a, b), (each.node for each in numbers))
-    return Lift(numbers[0].relation, SUM_PRODUCT, (expression_of(node),))
+def _lift(columns: tuple[CentredColumn, ...]) -> Lift:
+    """The product of columns of one relation."""
+    return _lifts.of(columns, lambda: _product(columns))
+
+
+def _product(columns: tuple[CentredColumn, ...]) -> Lift:
+    node = reduce(lambda a, b: binary(exp.Mul, a, b), (column.node for column in columns))
+    return Lift(columns[0].relation, SUM_PRODUCT, (expression_of(node),))
 
 
 def weighted_mean(
-    constant: float, numbers: Iterable[tuple[float, Number]], choices: Iterable[Lift]
+    constant: float, columns: Iterable[tuple[float, CentredColumn]], choices: Iterable[Lift]
 ) -> Measure:
-    """constant + Σ weight · mean of each number + Σ mean of each choice.
+    """Constant + Σ weight · mean of each column + Σ mean of each choice.
 
-    The sums are those of `total`, so that their messages serve.
+    The sums are those of `total`, so that their messages are reused.
     """
-    lifts = [(weight, _lift((each,))) for weight, each in numbers]
-    lifts += [(1.0, each) for each in choices]
+    lifts = [(weight, _lift((column,))) for weight, column in columns]
+    lifts += [(1.0, lift) for lift in choices]
     aggregates = {COUNT: 0}
     final: exp.Expr = number(constant)
     for weight, lift in lifts:
@@ -142,23 +182,17 @@ def weighted_mean(
 
 def choice(schema: Schema, factor: Factor, values: Mapping[Any, float]) -> Lift:
     """A number for each level of a factor, and zero for any other."""
-    text = _case(factor.sql, sorted(values.items(), key=lambda each: each[0]))
+    text = _case(factor.sql, sorted(values.items(), key=lambda item: item[0]))
     return Lift(factor.relation, SUM_PRODUCT, (parse(text, schema.resolve),))
 
 
 def _case(column: str, values: Sequence[tuple[Any, float]]) -> str:
-    """Some levels are compared one after the other. Many are halved, so that a row is compared with few."""
-    if len(values) > FEW:
+    """A binary search over the levels, the last few of which are compared one after the other."""
+    if len(values) > MAX_CASE_BRANCHES:
         half = len(values) // 2
         under, over = _case(column, values[:half]), _case(column, values[half:])
-        return f"CASE WHEN {column} < {_literal(values[half][0])} THEN {under} ELSE {over} END"
+        return f"CASE WHEN {column} < {literal(values[half][0])} THEN {under} ELSE {over} END"
     branches = " ".join(
-        f"WHEN {column} = {_literal(level)} THEN {number(value).sql()}" for level, value in values
+        f"WHEN {column} = {literal(level)} THEN {number(value).sql()}" for level, value in values
     )
     return f"CASE {branches} ELSE {number(0.0).sql()} END"
-
-
-def _literal(level: Any) -> str:
-    if isinstance(level, bool | int | float | Decimal):
-        return str(level)
-    return exp.Literal.string(str(level)).sql()

@@ -1,45 +1,40 @@
-"""Rows given to a fitted model: the columns of a frame, as numbers or as the effects of levels."""
+"""Rows given to a fitted model: the columns of a frame as numbers, or as the effects of levels."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from calitree.apps.regression.least_squares import Solution
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from calitree.apps.regression.gram import Array
+from calitree.apps.regression.solution import Solution
 from calitree.errors import QueryError, SchemaError, did_you_mean
 from calitree.jointree.schema import find_name
+from calitree.storage.frames import arrow_table
 from calitree.types import kind_of_arrow
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from calitree.apps.regression.gram import Array
 
 
 def table_of(frame: Any) -> pa.Table:
-    """A frame of any make as an Arrow table."""
-    from calitree.storage.frames import arrow_table
-
+    """A frame of any library as an Arrow table."""
     return arrow_table("The frame", frame)
 
 
 def column_of(table: pa.Table, name: str) -> pa.ChunkedArray:
     """A column by its name as the model has it, or without its relation."""
-    for each in (name, name.rpartition(".")[2]):
-        found = find_name(each, table.column_names)
-        if found is not None:
-            return table.column(found)
+    for candidate in (name, name.rpartition(".")[2]):
+        column = find_name(candidate, table.column_names)
+        if column is not None:
+            return table.column(column)
     hint = did_you_mean(name, table.column_names)
     raise SchemaError(f"The frame has no column {name!r}.{hint}")
 
 
 def numbers_of(table: pa.Table, name: str) -> Array:
     """A column as doubles; NULL is NaN."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     column = column_of(table, name)
     kind = kind_of_arrow(column.type)
     if pa.types.is_boolean(column.type):
@@ -51,10 +46,6 @@ def numbers_of(table: pa.Table, name: str) -> Array:
 
 def effects_of(table: pa.Table, name: str, effects: Mapping[Any, float]) -> Array:
     """For each row the effect of its level: none if the model does not know it; NaN if it is NULL."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     column = column_of(table, name)
     if pa.types.is_dictionary(column.type):
         column = pc.cast(column, column.type.value_type)
@@ -77,21 +68,17 @@ def effects_of(table: pa.Table, name: str, effects: Mapping[Any, float]) -> Arra
 
 
 def predictions(solution: Solution, table: pa.Table) -> Array:
-    """What a model says of each row; NaN where a feature is missing."""
-    import numpy as np
-
-    found = np.full(table.num_rows, solution.base)
+    """The prediction for each row; NaN where a feature is missing."""
+    predicted = np.full(table.num_rows, solution.base)
     for name, slope in solution.slopes.items():
-        found += slope * (numbers_of(table, name) - solution.means[name])
+        predicted += slope * (numbers_of(table, name) - solution.means[name])
     for name, effects in solution.effects.items():
-        found += effects_of(table, name, effects)
-    return found
+        predicted += effects_of(table, name, effects)
+    return predicted
 
 
 def r2_of(solution: Solution, table: pa.Table, target: str) -> float:
     """The part of the target's variance that a model explains, over the rows where nothing is missing."""
-    import numpy as np
-
     y, predicted = numbers_of(table, target), predictions(solution, table)
     known = np.isfinite(y) & np.isfinite(predicted)
     y, predicted = y[known], predicted[known]

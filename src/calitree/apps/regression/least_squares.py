@@ -1,97 +1,32 @@
-"""Least squares from moments: which coefficients fit best, and how well others do.
+"""Least squares from a Gram matrix: which coefficients fit best.
 
-The columns are a constant, the numbers less their means, and one column of 0 and 1 a level. That of the
-most levels is eliminated first, since its block of the gram matrix is diagonal; what is left is
-dense, is scaled to a diagonal of ones, and its eigenvectors tell which columns depend on others.
+The columns are a constant, the numbers less their means, and an indicator column (0 or 1) for each level.
+The indicators of the column with the most levels are eliminated first, since their block of the matrix is
+diagonal; what remains is dense, is scaled to a diagonal of ones, and its eigenvectors show which columns
+depend on others.
 
 Where some do, many coefficients fit equally well. As scikit-learn's, ours are those of the smallest norm,
-and that in the units of the columns themselves, whatever was scaled on the way.
+and that in the units of the columns themselves, whatever was scaled in between.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from calitree.apps.regression.gram import Gram
+import numpy as np
+
+from calitree.apps.regression.gram import Array, Gram
+from calitree.apps.regression.solution import Solution
 from calitree.errors import QueryError
 
-if TYPE_CHECKING:
-    from calitree.apps.regression.gram import Array
-
-DEPENDENT = 1e-11
-"""Where columns, scaled to length one, add up to nothing but the root of this (3 in a million), that is
-taken for rounding: they depend on each other."""
-LARGEST = 10_000
-"""Of a dense matrix: 800 MB."""
+RANK_TOLERANCE = 1e-11
+"""Columns of length one depend on each other if a combination of them is shorter than the root of this (3 in
+a million)."""
+MAX_DENSE_COLUMNS = 10_000
+"""Columns of a dense matrix, which then takes 800 MB."""
 
 CONSTANT, NUMBERS = "", "\0"
-"""What no column is called."""
-
-
-@dataclass(frozen=True)
-class Solution:
-    """A linear model: `base` at the `means` of the numbers, plus `slopes` times what they are away from
-    there, plus the `effects` of levels. A level that it does not know has no effect.
-    """
-
-    base: float
-    means: Mapping[str, float]
-    slopes: Mapping[str, float]
-    effects: Mapping[str, Mapping[Any, float]]
-
-    @property
-    def intercept(self) -> float:
-        """Its value where all numbers are zero."""
-        return self.base - math.fsum(self.slopes[each] * self.means[each] for each in self.slopes)
-
-    def coefficients(self, features: Sequence[str]) -> dict[str, float]:
-        """By label, in the order of these features: `weight`, `city=Quito`."""
-        found: dict[str, float] = {}
-        for name in features:
-            if name in self.effects:
-                found |= {f"{name}={level}": v for level, v in self.effects[name].items()}
-            else:
-                found[name] = self.slopes[name]
-        return found
-
-    def r2(self, gram: Gram) -> float:
-        """The part of the target's variance over these rows that it explains, at most 1.
-
-        As scikit-learn has it: NaN over fewer than two rows; of a target that does not vary 1 if it is
-        met, else 0.
-        """
-        import numpy as np
-
-        if gram.rows < 2:
-            return math.nan
-        # The residual is a weighted sum of the columns and a constant; its square is asked for.
-        centres, at = gram.centres, gram.positions
-        constant = centres[gram.target] - self.base
-        weights = np.zeros(len(gram.numbers))
-        weights[at[gram.target]] = 1.0
-        for name, slope in self.slopes.items():
-            weights[at[name]] = -slope
-            constant -= slope * (centres[name] - self.means[name])
-        own = {
-            name: np.array([-self.effects[name].get(level, 0.0) for level in levels])
-            for name, levels in gram.levels.items()
-        }
-        square = weights @ gram.products @ weights + 2 * constant * (weights @ gram.sums)
-        square += constant * constant * gram.rows
-        for name, effects in own.items():
-            rest = gram.sums_by[name] @ weights
-            square += effects @ (2 * rest + (2 * constant + effects) * gram.counts[name])
-        for (one, other), block in gram.pairs.items():
-            square += 2 * (own[one] @ (block @ own[other]))
-        y = at[gram.target]
-        spread = gram.spread[y, y]
-        if spread == 0:
-            size = gram.products[y, y] + gram.rows * gram.means[y] ** 2
-            return 1.0 if square <= 1e-14 * size else 0.0
-        return float(1 - max(square, 0.0) / spread)
+"""The groups of columns that are not the levels of one; no column has such a name."""
 
 
 def solve(
@@ -102,34 +37,35 @@ def solve(
     standardise: bool = False,
     drop_first: bool = False,
 ) -> Solution:
-    """The coefficients with the least sum of squared residuals plus `alpha` times that of the
-    coefficients: in the units of the columns, or with `standardise` those of numbers for a change of
-    one standard deviation. With `drop_first` the first level of each column has no effect.
+    """The coefficients with the least sum of squared residuals plus `alpha` times that of coefficients.
+
+    The penalty is on coefficients in the units of the columns; with `standardise` on those of numbers
+    scaled to a standard deviation of one. With `drop_first` the first level of each column has no effect.
     """
     if gram.rows < 1:
         raise QueryError(
             "There is no row to fit: the join is empty where the condition holds and nothing is NULL."
         )
     design = _Design(gram, intercept, drop_first)
-    pull = design.pull(standardise)
-    found, free = _solved(design, alpha, pull)
-    if free.shape[1]:
-        found -= _part(found, free, pull)
-    return design.solution(found)
+    scales = design.penalty_scales(standardise)
+    coefficients, null_space = _solved(design, alpha, scales)
+    if null_space.shape[1]:
+        coefficients -= _projection(coefficients, null_space, scales)
+    return design.solution(coefficients)
 
 
 class _Design:
-    """The columns that are multiplied by coefficients, in groups: the constant, the numbers that vary, the
-    levels of each column that has some, the most levels last.
+    """The columns of the design matrix, in groups.
+
+    The groups are the constant, the numbers that vary, and the levels of each column that has some; the
+    one with the most levels comes last.
     """
 
     def __init__(self, gram: Gram, intercept: bool, drop_first: bool) -> None:
-        import numpy as np
-
         self.gram, self.intercept = gram, intercept
         # Around the means; without a constant, around zero.
         self.means = gram.means if intercept else np.zeros(len(gram.numbers))
-        moved = np.array([gram.centres[each] for each in gram.numbers]) - self.means
+        shift = np.array([gram.centres[name] for name in gram.numbers]) - self.means
         self.products = gram.spread
         if not intercept:
             self.products = gram.spread + gram.rows * np.outer(gram.means, gram.means)
@@ -141,18 +77,18 @@ class _Design:
             for name, counts in gram.counts.items()
         }
         """For each column with levels the positions of those that have a coefficient."""
-        leveled = sorted(self.used, key=lambda each: len(self.used[each]))
+        leveled = sorted(self.used, key=lambda name: len(self.used[name]))
         self.dense = [*([CONSTANT] if intercept else []), NUMBERS, *leveled[:-1]]
         self.largest = leveled[-1] if leveled else None
         size = sum(map(self.size, self.dense))
-        if size > LARGEST:
+        if size > MAX_DENSE_COLUMNS:
             raise QueryError(
-                f"The features but {self.largest} stand for {size:,} columns, and at most {LARGEST:,} "
-                "can be solved for at once; leave out one that has many levels."
+                f"The features but {self.largest} stand for {size:,} columns, and at most "
+                f"{MAX_DENSE_COLUMNS:,} can be solved for at once; leave out one that has many levels."
             )
-        self.sums = (gram.sums + gram.rows * moved) * varies
+        self.sums = (gram.sums + gram.rows * shift) * varies
         self.sums_by = {
-            name: ((values + np.outer(gram.counts[name], moved)) * varies)[self.used[name]]
+            name: ((values + np.outer(gram.counts[name], shift)) * varies)[self.used[name]]
             for name, values in gram.sums_by.items()
         }
 
@@ -170,8 +106,6 @@ class _Design:
 
     def block(self, one: str, other: str) -> Any:
         """The products of two groups of columns; of the levels of two columns it is sparse."""
-        import numpy as np
-
         order = self.groups.index
         if order(one) > order(other):
             return self.block(other, one).T
@@ -191,32 +125,28 @@ class _Design:
 
     def with_target(self, group: str) -> Array:
         """The products of a group of columns with the target."""
-        import numpy as np
-
         if group == CONSTANT:
             return np.array([self.sums[self.y]])
         return self.products[self.x, self.y] if group == NUMBERS else self.sums_by[group][:, self.y]
 
-    def pull(self, standardise: bool) -> Array:
-        """How strongly each coefficient is drawn to zero, the constant's not at all."""
-        import numpy as np
-
-        pull = np.ones(sum(map(self.size, self.groups)))
+    def penalty_scales(self, standardise: bool) -> Array:
+        """What each coefficient is multiplied by in the penalty; the constant has none."""
+        scales = np.ones(sum(map(self.size, self.groups)))
         if self.intercept:
-            pull[0] = 0.0
+            scales[0] = 0.0
         if standardise:
             at = slice(int(self.intercept), int(self.intercept) + len(self.x))
             deviation = np.sqrt(np.diag(self.gram.spread)[self.x] / self.gram.rows)
-            pull[at] = np.where(deviation > 0, deviation, 1.0)
-        return pull
+            scales[at] = np.where(deviation > 0, deviation, 1.0)
+        return scales
 
-    def solution(self, found: Array) -> Solution:
-        """The model that these coefficients are."""
+    def solution(self, coefficients: Array) -> Solution:
+        """The model with these coefficients."""
         numbers = self.gram.numbers
         slopes = {name: 0.0 for i, name in enumerate(numbers) if i != self.y}
         at, effects = int(self.intercept), {}
         for group in self.groups[at:]:
-            values = found[at : at + self.size(group)].tolist()
+            values = coefficients[at : at + self.size(group)].tolist()
             at += len(values)
             if group == NUMBERS:
                 slopes |= {numbers[i]: value for i, value in zip(self.x, values, strict=True)}
@@ -225,21 +155,17 @@ class _Design:
                 effects[group] = dict(zip(levels, values, strict=True))
         base = 0.0
         if self.intercept:
-            known = ((self.counts(name), list(each.values())) for name, each in effects.items())
-            base = self.means[self.y] - sum(n @ values for n, values in known) / self.gram.rows
+            of_levels = (self.counts(name) @ list(own.values()) for name, own in effects.items())
+            base = self.means[self.y] - sum(of_levels) / self.gram.rows
         means = {name: float(self.means[self.gram.positions[name]]) for name in slopes}
         return Solution(float(base), means, slopes, effects)
 
 
-def _solved(design: _Design, alpha: float, pull: Array) -> tuple[Array, Array]:
-    """Coefficients that fit best, and combinations of columns (each a column of a matrix) that make no
-    difference.
-    """
-    import numpy as np
-
-    penalty = alpha * pull**2
+def _solved(design: _Design, alpha: float, scales: Array) -> tuple[Array, Array]:
+    """Coefficients that fit best, and a basis of the null space, as the columns of a matrix."""
+    penalty = alpha * scales**2
     matrix = np.block([[_dense(design.block(a, b)) for b in design.dense] for a in design.dense])
-    right = np.concatenate([design.with_target(each) for each in design.dense])
+    right = np.concatenate([design.with_target(group) for group in design.dense])
     size = len(right)
     matrix = matrix + np.diag(penalty[:size])
     scale = np.sqrt(np.diag(matrix))
@@ -248,40 +174,36 @@ def _solved(design: _Design, alpha: float, pull: Array) -> tuple[Array, Array]:
         return _by_eigenvectors(matrix, right, scale)
     from scipy.sparse import diags_array, hstack, issparse
 
-    across = [design.block(design.largest, each) for each in design.dense]
+    across = [design.block(design.largest, group) for group in design.dense]
     joined = hstack(across, "csr") if any(map(issparse, across)) else np.hstack(across)
     diagonal = design.counts(design.largest) + penalty[size:]
     within = diags_array(1 / diagonal) @ joined
     target = design.with_target(design.largest)
-    found, free = _by_eigenvectors(
+    dense, null_space = _by_eigenvectors(
         matrix - _dense(joined.T @ within), right - within.T @ target, scale
     )
     return (
-        np.concatenate([found, target / diagonal - within @ found]),
-        np.concatenate([free, -(within @ free)]),
+        np.concatenate([dense, target / diagonal - within @ dense]),
+        np.concatenate([null_space, -(within @ null_space)]),
     )
 
 
 def _by_eigenvectors(matrix: Array, right: Array, scale: Array) -> tuple[Array, Array]:
     """Solve a symmetric system, with columns scaled to about the same length."""
-    import numpy as np
-
     values, vectors = np.linalg.eigh(matrix / np.outer(scale, scale))
-    free = values <= DEPENDENT * max(1.0, values[-1] if len(values) else 0.0)
+    free = values <= RANK_TOLERANCE * max(1.0, values[-1] if len(values) else 0.0)
     bound = vectors[:, ~free]
-    found = bound @ ((bound.T @ (right / scale)) / values[~free])
-    return found / scale, vectors[:, free] / scale[:, None]
+    solution = bound @ ((bound.T @ (right / scale)) / values[~free])
+    return solution / scale, vectors[:, free] / scale[:, None]
 
 
-def _part(found: Array, free: Array, pull: Array) -> Array:
-    """The part of some coefficients that makes no difference, as long as it can be by their pull."""
-    import numpy as np
-
-    drawn = free * pull[:, None]
-    length = np.linalg.norm(drawn, axis=0)
-    part, *_ = np.linalg.lstsq(drawn / length, found * pull, rcond=None)
-    shift: Array = free @ (part / length)
-    return shift
+def _projection(coefficients: Array, null_space: Array, scales: Array) -> Array:
+    """The part of some coefficients in the null space, by the norm of the scaled coefficients."""
+    scaled = null_space * scales[:, None]
+    length = np.linalg.norm(scaled, axis=0)
+    part, *_ = np.linalg.lstsq(scaled / length, coefficients * scales, rcond=None)
+    projection: Array = null_space @ (part / length)
+    return projection
 
 
 def _dense(block: Any) -> Array:

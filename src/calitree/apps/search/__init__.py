@@ -1,4 +1,4 @@
-"""Tables that improve a model."""
+"""Tables that improve a model: `WideTable.search`."""
 
 from calitree.apps.search.forward_selection import search
 from calitree.apps.search.leaderboard import Score, Scored, Search

@@ -7,15 +7,24 @@ query has the sums of all folds. Rows with the same value are in the same fold.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
+from calitree.apps.regression.gram import Gram
+from calitree.apps.search.leaderboard import Score
+from calitree.apps.search.task import Model, Task
 from calitree.errors import QueryError
 from calitree.wide_table import WideTable
 
-FEW = 20
+MAX_VALUES_AS_FOLDS = 20
 """A column with no more values than this has a fold for each."""
-ELSE = "Name another column: fold='relation.column'."
+NAME_ANOTHER = "Name another column: fold='relation.column'."
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,32 +37,23 @@ class Folded:
     """The column whose values are in the folds."""
 
 
-def folded(
-    wide: WideTable,
-    target: str,
-    fold: str | None,
-    cv: int,
-    seed: int,
-    where: str | None,
-    taken: Collection[str],
-) -> Folded:
-    """The values of a column that there are where a condition holds, dealt out in folds. The table that
-    is added for it has none of the names that are `taken`.
+def folded(task: Task, *, fold: str | None, cv: int, seed: int, taken: Collection[str]) -> Folded:
+    """Deal out in folds the values that a column has in the rows of a task.
+
+    The table that is added for it has none of the names that are `taken`.
     """
+    wide = task.wide
     if isinstance(cv, bool) or not isinstance(cv, int) or cv < 2:
         raise QueryError(f"cv is a number of folds, at least 2; got {cv!r}.")
-    by = _widest_key(wide, target) if fold is None else fold
-    values = wide.query([by], where, {"rows": "count(*)"}).arrow().column(0).unique()
+    by = _widest_key(wide, task.target) if fold is None else fold
+    values = wide.query([by], task.where, {"rows": "count(*)"}).arrow().column(0).unique()
     if len(values) < 2:
         count = "one value" if len(values) else "no value"
-        raise QueryError(f"{by} has {count} here, so nothing can be held out by it. {ELSE}")
-    if fold is not None and len(values) <= FEW:
+        raise QueryError(f"{by} has {count} here, so nothing can be held out by it. {NAME_ANOTHER}")
+    if fold is not None and len(values) <= MAX_VALUES_AS_FOLDS:
         return Folded(wide, by, by)
     if values.null_count:
-        raise QueryError(f"{by} has NULLs, and rows without a value are in no fold. {ELSE}")
-    import numpy as np
-    import pyarrow as pa
-
+        raise QueryError(f"{by} has NULLs, and rows without a value are in no fold. {NAME_ANOTHER}")
     # Sorted, since engines answer in orders of their own.
     order = np.random.default_rng(seed).permutation(len(values))
     table = pa.table({"value": values.sort(), "fold": order % min(cv, len(values))})
@@ -64,8 +64,9 @@ def folded(
 
 
 def _widest_key(wide: WideTable, target: str) -> str:
-    """The column with the most values among those that the target's relation joins on; such a column
-    has no NULL in the join.
+    """The column with the most values among those that the target's relation joins on.
+
+    Such a column has no NULL in the join.
     """
     schema = wide.schema
     relation = schema.column(target).owners[0]
@@ -79,4 +80,15 @@ def _widest_key(wide: WideTable, target: str) -> str:
             f"{relation}, which has {target}, joins with nothing, so there is no key whose values could "
             "be dealt out in folds. Name a column: fold='relation.column'."
         )
-    return max(keys, key=lambda each: len(wide.query([each], measures={"rows": "count(*)"})))
+    return max(keys, key=lambda key: len(wide.query([key], measures={"rows": "count(*)"})))
+
+
+def cross_validated(model: Model, grams: Mapping[Any, Gram]) -> Score:
+    """Each fold scored by a model that was fitted to the others. One of a single row has no R²."""
+    held = [gram for gram in grams.values() if gram.rows >= 2]
+    if len(grams) < 2 or not held:
+        left = "in one fold" if grams else "NULL somewhere, or have no partner"
+        raise QueryError(f"Nothing can be held out: all rows are {left}.")
+    whole = reduce(add, grams.values())
+    scores = [model.solved(whole - gram).r2(gram) for gram in held]
+    return Score(float(np.mean(scores)), float(np.std(scores)), int(whole.rows))

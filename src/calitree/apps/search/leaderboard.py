@@ -1,4 +1,4 @@
-"""What came of a search for tables: how each does, the best first, and those that were chosen."""
+"""What came of a search for tables: a leaderboard, and the tables that were chosen."""
 
 from __future__ import annotations
 
@@ -6,35 +6,31 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
+from typing import Any
 
-from calitree.apps.regression.linear import LinearRegression, Ridge
+import pyarrow as pa
+
 from calitree.apps.search.tables import Candidate
+from calitree.apps.search.task import Model, Task
 from calitree.cache import cached_property
 from calitree.calibration.planning.plan import Plan
 from calitree.results.tabular import Tabular, html_of, text_of
 from calitree.wide_table import WideTable
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-Model = LinearRegression | Ridge
-
-
-@dataclass(frozen=True, eq=False)
-class Task:
-    """What is to be predicted, from what, and by which kind of model."""
-
-    wide: WideTable
-    model: Model
-    target: str
-    features: tuple[str, ...]
-    where: str | None
-
 
 @dataclass(frozen=True)
 class Score:
-    """R² on rows that were held out: the mean over the folds, and their deviation."""
+    """R² on rows that were held out.
+
+    Attributes:
+        mean: The mean over the folds.
+        deviation: Its standard deviation over the folds.
+        rows: How many rows there are in all folds.
+
+    >>> lake = {"sizes": {"store": [1, 2], "area": [40, 70]}}
+    >>> wide.search(lake, target="price", fold="store").base.rows
+    3
+    """
 
     mean: float
     deviation: float
@@ -43,23 +39,36 @@ class Score:
 
 @dataclass(frozen=True)
 class Scored:
-    """One candidate. It has no score where it could not be tried; `warnings` tell why."""
+    """One candidate table of a search.
+
+    Attributes:
+        name: The table's name.
+        on: Its columns that it joins on.
+        features: Its columns that the model has.
+        score: The model with it; None where it could not be tried, and `warnings` say why.
+        baseline: The model without it, on the same rows.
+        coverage: The part of the rows that have a partner in it, one without NULLs.
+        copies: How many rows of it have the same key, at most.
+        leaks: Features that predict the target too well to be true.
+        warnings: What is to be known of it.
+        plans: How its queries were answered: what was reused, and what was computed.
+
+    >>> lake = {"sizes": {"store": [1, 2], "area": [40, 70]}}
+    >>> scored = wide.search(lake, target="price", fold="store").best
+    >>> scored.on, scored.features, scored.coverage
+    ('store', ('sizes.area',), 1.0)
+    """
 
     name: str
     on: str = ""
     features: tuple[str, ...] = ()
     score: Score | None = None
     baseline: Score | None = None
-    """The model without it, on the same rows."""
     coverage: float | None = None
-    """The part of the rows that have a partner in it, one without NULLs."""
     copies: int | None = None
-    """How many rows of it have the same key, at most."""
     leaks: tuple[str, ...] = ()
-    """Features that tell the target too well to be true."""
     warnings: tuple[str, ...] = ()
     plans: tuple[Plan, ...] = ()
-    """How its moments were found: what was reused, and what was computed."""
 
     @property
     def gain(self) -> float:
@@ -70,8 +79,20 @@ class Scored:
 
 
 class Search(Tabular):
-    """A leaderboard of candidate tables, by their gain; `selected` are those that were chosen one after
-    the other, each for what it adds to the ones before.
+    """A leaderboard of candidate tables, by their gain.
+
+    Made by `WideTable.search`.
+
+    Attributes:
+        board: The candidates, the best first.
+        base: How the model does without any of them.
+        fold: The column whose values were dealt out in folds.
+        steps: The chosen tables, each as it was scored beside those before it.
+
+    >>> lake = {"sizes": {"store": [1, 2], "area": [40, 70]}, "notes": {"store": [1, 2]}}
+    >>> search = wide.search(lake, target="price", fold="store", select=0)
+    >>> [(row["rank"], row["table"]) for row in search]
+    [(1, 'sizes'), (2, 'notes')]
     """
 
     def __init__(
@@ -83,13 +104,10 @@ class Search(Tabular):
         chosen: Sequence[tuple[Candidate, Scored]],
     ) -> None:
         self.fold = fold
-        """The column whose values were dealt out in folds."""
         self.base = base
-        """How the model does without any candidate."""
-        self.board = tuple(sorted(board, key=lambda each: -each.gain))
+        self.board = tuple(sorted(board, key=lambda scored: -scored.gain))
         self.steps = tuple(scored for _, scored in chosen)
-        """The selected tables, each as it was scored beside those before it."""
-        self._task, self._chosen = task, tuple(each for each, _ in chosen)
+        self._task, self._chosen = task, tuple(candidate for candidate, _ in chosen)
 
     @property
     def best(self) -> Scored:
@@ -98,66 +116,70 @@ class Search(Tabular):
 
     @property
     def selected(self) -> list[str]:
-        return [each.name for each in self.steps]
+        """The names of the chosen tables, in the order in which they were chosen."""
+        return [scored.name for scored in self.steps]
 
     @cached_property
     def wide(self) -> WideTable:
-        """The wide table with the selected tables."""
-        found = self._task.wide
-        for each in self._chosen:
-            found = found.augment(each.table)
-        return found
+        """The wide table with the chosen tables."""
+        wide = self._task.wide
+        for candidate in self._chosen:
+            wide = wide.augment(candidate.table)
+        return wide
 
     @cached_property
     def model(self) -> Model:
-        """The model with the features of the selected tables, fitted to all rows of their join."""
+        """The model with the features of the chosen tables, fitted to all rows of their join."""
         task = self._task
-        features = [*task.features, *(name for each in self._chosen for name in each.features)]
+        features = [*task.features, *(name for c in self._chosen for name in c.features)]
         options = task.model.get_params()
         options["categorical"] = [x for x in options["categorical"] or () if x in features]
-        again = type(task.model)(**options)
-        return again.fit(self.wide, target=task.target, features=features, where=task.where)
+        model = type(task.model)(**options)
+        return model.fit(self.wide, target=task.target, features=features, where=task.where)
 
     @cached_property
     def _arrow(self) -> pa.Table:
-        import pyarrow as pa
+        number, integer, text = pa.float64(), pa.int64(), pa.string()
+        types = {"rank": integer, "table": text, "on": text}
+        types |= dict.fromkeys(("gain", "score", "baseline", "deviation", "coverage"), number)
+        types |= {"selected": integer, "features": text, "warnings": text}
+        rows = [self._row(rank, scored) for rank, scored in enumerate(self.board, 1)]
+        return pa.Table.from_pylist(rows, pa.schema(types))
 
-        real, whole, text = pa.float64(), pa.int64(), pa.string()
-        order = {name: at for at, name in enumerate(self.selected, 1)}
-        scored = [(each.score, each.baseline) for each in self.board]
-        columns = {
-            "rank": (whole, [*range(1, len(self) + 1)]),
-            "table": (text, [each.name for each in self.board]),
-            "on": (text, [each.on for each in self.board]),
-            "gain": (real, [each.gain if each.score else None for each in self.board]),
-            "score": (real, [score and score.mean for score, _ in scored]),
-            "baseline": (real, [baseline and baseline.mean for _, baseline in scored]),
-            "deviation": (real, [score and score.deviation for score, _ in scored]),
-            "coverage": (real, [each.coverage for each in self.board]),
-            "selected": (whole, [order.get(each.name) for each in self.board]),
-            "features": (text, [", ".join(each.features) for each in self.board]),
-            "warnings": (text, ["; ".join(each.warnings) for each in self.board]),
+    def _row(self, rank: int, scored: Scored) -> dict[str, Any]:
+        score, baseline, selected = scored.score, scored.baseline, self.selected
+        return {
+            "rank": rank,
+            "table": scored.name,
+            "on": scored.on,
+            "gain": score and scored.gain,
+            "score": score and score.mean,
+            "baseline": baseline and baseline.mean,
+            "deviation": score and score.deviation,
+            "coverage": scored.coverage,
+            "selected": selected.index(scored.name) + 1 if scored.name in selected else None,
+            "features": ", ".join(scored.features),
+            "warnings": "; ".join(scored.warnings),
         }
-        return pa.table({name: pa.array(cells, kind) for name, (kind, cells) in columns.items()})
 
     def __len__(self) -> int:
         return len(self.board)
 
     @property
-    def _head(self) -> str:
+    def _title(self) -> str:
         base = f"R² {self.base.mean:.4g} over {self.base.rows:,} rows"
         return f"{self._task.target}: {base} without any of these, folds by {self.fold}"
 
     @property
-    def _tail(self) -> str:
-        scores = [(each.name, each.score) for each in self.steps]
+    def _summary(self) -> str:
+        scores = [(scored.name, scored.score) for scored in self.steps]
         chosen = [f"{name} ({score.mean:.4g})" for name, score in scores if score is not None]
         return f"selected, one after the other: {' → '.join(chosen) or 'none'}"
 
     def __repr__(self) -> str:
-        table = text_of(self.rows()[:30], self._arrow.column_names, len(self))
-        return f"{self._head}\n{table}\n{self._tail}"
+        table = text_of(self.rows()[:30], self.columns, len(self))
+        return f"{self._title}\n{table}\n{self._summary}"
 
     def _repr_html_(self) -> str:
-        table = html_of(self.rows()[:100], self._arrow.column_names, len(self))
-        return f"<p>{escape(self._head)}</p>{table}<p>{escape(self._tail)}</p>"
+        table = html_of(self.rows()[:100], self.columns, len(self))
+        return f"<p>{escape(self._title)}</p>{table}<p>{escape(self._summary)}</p>"

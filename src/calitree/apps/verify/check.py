@@ -1,4 +1,4 @@
-"""Check answers against the join really built: ask both ways, and compare."""
+"""Answers compared with those of the join really built."""
 
 from __future__ import annotations
 
@@ -6,30 +6,40 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sqlglot import exp
+import pyarrow as pa
 
 from calitree.application import application
-from calitree.apps.verify.plain import Plain, attributes_of, plain_of, query_sql, wide_sql
+from calitree.apps.verify.plain import SqlRunner, attributes_of, query_sql, runner_of, wide_sql
 from calitree.engines.api.signed import settled
+from calitree.grouping import canonical
 from calitree.jointree.schema import Schema
-from calitree.query.binder import Query, Question
 from calitree.results.result import Result
+from calitree.sql.quoting import literal, quote
 from calitree.types import Kind
 from calitree.wide_table import WideTable
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-LARGE = 100_000
+LARGE_RELATION_ROWS = 100_000
+"""Of a larger relation no column is grouped by but a key."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One question asked both ways. `difference` is empty if the answers agree."""
+    """One question asked both ways.
+
+    Attributes:
+        question: The arguments of the query.
+        result: Our answer.
+        seconds: How long that took.
+        plain_seconds: How long the same took on the join really built.
+        difference: The first difference between the answers; empty if they agree.
+
+    >>> (check,) = wide.verify([{"group_by": ["city"]}]).checks
+    >>> check.question, check.difference
+    ({'group_by': ['city']}, '')
+    """
 
     question: Mapping[str, Any]
     result: Result
@@ -47,7 +57,17 @@ class Check:
 
 @dataclass(frozen=True)
 class Verification:
-    """The outcome of `WideTable.verify`."""
+    """The outcome of `WideTable.verify`; it is true if every answer agrees.
+
+    Attributes:
+        checks: One for each question.
+        build_seconds: How long it took to build the joins.
+        built_by: Who built them: Spark, or DuckDB for the engines of this process.
+
+    >>> verification = wide.verify()
+    >>> bool(verification), verification.built_by
+    (True, 'DuckDB')
+    """
 
     checks: tuple[Check, ...]
     build_seconds: float
@@ -55,6 +75,7 @@ class Verification:
 
     @property
     def ok(self) -> bool:
+        """Whether every answer agrees."""
         return not any(check.difference for check in self.checks)
 
     def __bool__(self) -> bool:
@@ -67,45 +88,64 @@ class Verification:
 
 @application
 def verify(wide: WideTable, queries: Sequence[Mapping[str, object]] | None = None) -> Verification:
-    """Ask these queries (or a set made for this tree) also on the join really built, and compare."""
+    """Ask queries of the tree and of the join really built, and compare the answers.
+
+    Args:
+        wide: The wide table.
+        queries: The arguments of each query by name; None means a set made for this tree.
+
+    Returns:
+        For each query both times, and the first difference if there is one.
+
+    Raises:
+        QueryError: A query names something that is not there.
+        EngineError: DuckDB is not installed, or SQL has no such measure.
+
+    >>> wide.verify([{"group_by": ["city"]}, {"where": "price > 7"}]).ok
+    True
+    """
     wide = wide.at(wide.version)
     schema = wide.schema.having(
         {
-            name: replace(each, table=settled(wide.engine, each.table))
-            for name, each in wide.schema.relations.items()
+            name: replace(relation, table=settled(wide.engine, relation.table))
+            for name, relation in wide.schema.relations.items()
         }
     )
-    plain = plain_of(wide.engine, (each.table for each in schema.relations.values()))
-    asked = [dict(each) for each in (queries if queries is not None else default_queries(wide))]
-    resolved = [wide.snapshot.bind(Question(**each)).query for each in asked]
+    runner = runner_of(wide.engine, [relation.table for relation in schema.relations.values()])
+    asked = [dict(query) for query in (queries if queries is not None else default_queries(wide))]
+    answers = [_answered(wide, query) for query in asked]
     by_join: dict[frozenset[str], list[int]] = {}
-    for i, query in enumerate(resolved):
-        by_join.setdefault(query.relations, []).append(i)
+    for i, (result, _) in enumerate(answers):
+        by_join.setdefault(result.query.relations, []).append(i)
     checks: dict[int, Check] = {}
     built = 0.0
     for relations, indices in by_join.items():
-        attributes = sorted(set().union(*(attributes_of(resolved[i]) for i in indices)))
+        attributes = sorted(set().union(*(attributes_of(answers[i][0].query) for i in indices)))
         started = time.perf_counter()
-        plain.build(*wide_sql(schema, relations, attributes, plain.dialect))
+        runner.build(*wide_sql(schema, relations, attributes, runner.dialect))
         built += time.perf_counter() - started
         for i in indices:
-            checks[i] = _check(wide, plain, asked[i], resolved[i])
-    return Verification(tuple(checks[i] for i in range(len(asked))), built, plain.name)
+            checks[i] = _check(runner, asked[i], *answers[i])
+    return Verification(tuple(checks[i] for i in range(len(asked))), built, runner.name)
 
 
-def _check(wide: WideTable, plain: Plain, asked: Mapping[str, Any], query: Query) -> Check:
+def _answered(wide: WideTable, query: Mapping[str, Any]) -> tuple[Result, float]:
     started = time.perf_counter()
-    result = wide.query(**asked)
-    ours = result.arrow()
-    middle = time.perf_counter()
-    theirs = plain.ask(query_sql(query, plain.dialect))
-    ended = time.perf_counter()
-    difference = compare(ours, theirs, len(query.group_by))
-    return Check(asked, result, middle - started, ended - middle, difference)
+    result = wide.query(**query)
+    result.arrow()
+    return result, time.perf_counter() - started
+
+
+def _check(runner: SqlRunner, asked: Mapping[str, Any], result: Result, seconds: float) -> Check:
+    started = time.perf_counter()
+    theirs = runner.ask(query_sql(result.query, runner.dialect))
+    plain_seconds = time.perf_counter() - started
+    difference = compare(result.arrow(), theirs, len(result.query.group_by))
+    return Check(asked, result, seconds, plain_seconds, difference)
 
 
 def compare(ours: pa.Table, theirs: pa.Table, keys: int, tolerance: float = 1e-9) -> str:
-    """The first difference between two answers as text, or nothing. Row order does not matter."""
+    """The first difference between two answers, or an empty text. Row order does not matter."""
     left, right = (_by_key(table, keys) for table in (ours, theirs))
     for key in left.keys() | right.keys():
         shown = f"group {key}" if keys else "total"
@@ -133,34 +173,28 @@ def same(a: Any, b: Any, tolerance: float = 1e-9) -> bool:
 
 
 def _by_key(table: pa.Table, keys: int) -> dict[tuple[Any, ...], list[tuple[Any, ...]]]:
-    found: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+    """The measures of each group, of which there should be one row."""
+    groups: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
     columns = [column.to_pylist() for column in table.columns]
     for row in zip(*columns, strict=True):
-        found.setdefault(tuple(map(_key, row[:keys])), []).append(row[keys:])
-    return found
-
-
-def _key(value: Any) -> Any:
-    """Equal numbers of different types, and NaN, are one key."""
-    if isinstance(value, float) and math.isnan(value):
-        return "NaN"
-    return value.normalize() + 0 if isinstance(value, Decimal) else value
+        groups.setdefault(tuple(map(canonical, row[:keys])), []).append(row[keys:])
+    return groups
 
 
 def default_queries(wide: WideTable) -> list[dict[str, Any]]:
-    """A set of questions made for this graph: totals, drills, a slice with a value that occurs,
-    exclusions.
-    """
+    """A set of questions made for this graph: totals, drill-downs, slices, relations left out."""
     schema, asked = wide.schema, [{}]  # type: tuple[Schema, list[dict[str, Any]]]
     columns = [c for c in (_small_column(schema, name) for name in schema.relations) if c]
     asked += [{"group_by": [column]} for column in columns]
     asked += [{"group_by": [a, b]} for a, b in pairwise(columns)]
     for column, other in zip(columns, columns[1:] + columns[:1], strict=True):
-        value = _value_of(wide, column)
-        if value is not None and column != other:
-            asked.append({"group_by": [other], "where": f"{_quoted(column)} = {value}"})
-            asked.append({"where": f"{_quoted(column)} is null or {_quoted(column)} <> {value}"})
-    used = set().union(*(measure.relations for _, measure in wide.snapshot.pivot.query.measures))
+        values = wide.query(group_by=[column]).arrow().column(0).drop_null()
+        if len(values) and column != other:
+            quoted = quote(*column.split(".", 1))
+            value = literal(values[len(values) // 2].as_py())  # one that occurs
+            asked.append({"group_by": [other], "where": f"{quoted} = {value}"})
+            asked.append({"where": f"{quoted} is null or {quoted} <> {value}"})
+    used = set().union(*(measure.relations for _, measure in wide.query().query.measures))
     for name in schema.relations:
         rest = [other for other in schema.relations if other != name]
         if name not in used and rest and len(schema.components(rest)) == 1:
@@ -169,32 +203,14 @@ def default_queries(wide: WideTable) -> list[dict[str, Any]]:
 
 
 def _small_column(schema: Schema, relation: str) -> str | None:
-    """A column worth grouping by: of a small relation its first describing one, of a large one a
-    key.
-    """
+    """A column to group by: of a small relation its first that joins nothing, of a large one a key."""
     table = schema.relations[relation].table
     groupable = (Kind.STRING, Kind.BOOLEAN, Kind.INTEGER, Kind.DATE)
     columns = [c for c, kind in table.kinds.items() if kind in groupable]
     joined = [
         c for c in columns if len(schema.attributes[schema.attribute_of[relation, c]].columns) > 1
     ]
-    if table.rows > LARGE:
+    if table.rows > LARGE_RELATION_ROWS:
         return f"{relation}.{joined[0]}" if joined else None
     own = [c for c in columns if c not in joined]
     return f"{relation}.{(own or joined)[0]}" if own or joined else None
-
-
-def _value_of(wide: WideTable, column: str) -> str | None:
-    """Some value that occurs, as SQL."""
-    values = wide.query(group_by=[column]).arrow().column(0).drop_null()
-    if not len(values):
-        return None
-    value = values[len(values) // 2].as_py()
-    if isinstance(value, bool | int):
-        return str(value)
-    return exp.Literal.string(str(value)).sql()
-
-
-def _quoted(column: str) -> str:
-    relation, _, name = column.partition(".")
-    return exp.column(name, relation, quoted=True).sql()

@@ -1,14 +1,15 @@
-"""Questions as plain SQL over one wide table, and who answers them so.
+"""Questions as plain SQL over the join, built as one table, and what runs that SQL.
 
-On Spark the wide table is built by Spark; for the in-process engines by DuckDB. Neither knows
-anything of trees or messages.
+For relations on Spark that is Spark, for those of this process DuckDB. Neither knows anything of trees
+or messages.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+import pyarrow as pa
 from sqlglot import exp
 
 from calitree.engines.api.contraction import Table
@@ -16,21 +17,21 @@ from calitree.engines.api.protocol import Engine, SparkBacked, on_spark
 from calitree.errors import EngineError
 from calitree.jointree.schema import Schema
 from calitree.query.binder import Query
+from calitree.sql.quoting import quote
 from calitree.sql.spark import to_spark
 
-if TYPE_CHECKING:
-    import pyarrow as pa
 
-
-class Plain(Protocol):
-    """Someone who runs plain SQL: builds the wide table once, then answers from it."""
+class SqlRunner(Protocol):
+    """Builds the join as one table, then answers SQL from it."""
 
     name: str
     dialect: str
 
-    def build(self, sql: str, tables: Mapping[str, Table]) -> None: ...
+    def build(self, sql: str, tables: Mapping[str, Table]) -> None:
+        """Build the table `wide` by a query over some tables."""
 
-    def ask(self, sql: str) -> pa.Table: ...
+    def ask(self, sql: str) -> pa.Table:
+        """Answer a query over `wide`."""
 
 
 class _DuckDB:
@@ -71,8 +72,8 @@ class _Spark:
         return self.engine.query(sql, {"wide": self.wide})
 
 
-def plain_of(engine: Engine, tables: Iterable[Table]) -> Plain:
-    """Who checks the answers that this engine gives from these tables."""
+def runner_of(engine: Engine, tables: Iterable[Table]) -> SqlRunner:
+    """What checks the answers that this engine gives from these tables."""
     spark = on_spark(engine)
     return _Spark(spark) if spark is not None and spark.is_on_spark(tables) else _DuckDB(engine)
 
@@ -81,66 +82,59 @@ def wide_sql(
     schema: Schema, relations: Iterable[str], attributes: Iterable[str], dialect: str
 ) -> tuple[str, dict[str, Table]]:
     """The join of these relations with these attributes as its columns, and the tables it reads."""
-    joined = [name for name in schema.relations if name in set(relations)]
-    names = {name: f"r{i}" for i, name in enumerate(joined)}
-    order, left = [joined[0]], joined[1:]
-    clauses = [f"{names[joined[0]]}"]
-    where: dict[str, exp.Expr] = {}
-    for attribute, column in schema.columns_of[joined[0]].items():
-        where[attribute] = exp.column(column, names[joined[0]], quoted=True)
+    wanted = set(relations)
+    left = [name for name in schema.relations if name in wanted]
+    aliases = {name: f"r{i}" for i, name in enumerate(left)}
+    order: list[str] = []
+    clauses: list[str] = []
+    sources: dict[str, exp.Expr] = {}
     while left:
-        near = next(n for n in left if schema.columns_of[n].keys() & where.keys())
-        left.remove(near)
-        order.append(near)
+        # The next one that joins with those before it.
+        name = next(n for n in left if not order or schema.columns_of[n].keys() & sources.keys())
+        left.remove(name)
         tests = []
-        for attribute, column in schema.columns_of[near].items():
-            here = exp.column(column, names[near], quoted=True)
-            if attribute in where:
-                tests.append(exp.EQ(this=where[attribute].copy(), expression=here).sql(dialect))
+        for attribute, column in schema.columns_of[name].items():
+            own = exp.column(column, aliases[name], quoted=True)
+            if attribute in sources:
+                tests.append(exp.EQ(this=sources[attribute].copy(), expression=own).sql(dialect))
             else:
-                where[attribute] = here
-        clauses.append(f"JOIN {names[near]} ON {' AND '.join(tests)}")
-    chosen = [exp.alias_(where[a].copy(), a, quoted=True).sql(dialect) for a in attributes]
-    sql = f"SELECT {', '.join(chosen) or '1 AS one'} FROM {' '.join(clauses)}"
-    return sql, {names[n]: schema.relations[n].table for n in order}
+                sources[attribute] = own
+        on = f" ON {' AND '.join(tests)}" if order else ""
+        clauses.append(f"{aliases[name]}{on}")
+        order.append(name)
+    chosen = [exp.alias_(sources[a].copy(), a, quoted=True).sql(dialect) for a in attributes]
+    sql = f"SELECT {', '.join(chosen) or '1 AS one'} FROM {' JOIN '.join(clauses)}"
+    return sql, {aliases[name]: schema.relations[name].table for name in order}
 
 
 def attributes_of(query: Query) -> set[str]:
     """The attributes that a query needs of the wide table."""
-    found = set(query.keep)
-    for predicate in query.where:
-        found |= predicate.attributes
+    attributes = set(query.keep).union(*(predicate.attributes for predicate in query.where))
     for _, measure in query.measures:
         if measure.plain is not None:
-            found |= {column.name for column in measure.plain.find_all(exp.Column)}
-    return found
+            attributes |= {column.name for column in measure.plain.find_all(exp.Column)}
+    return attributes
 
 
 def query_sql(query: Query, dialect: str) -> str:
     """A query as plain SQL over `wide`, whose columns are named by attributes."""
 
     def text(node: exp.Expr) -> str:
-        if dialect == "spark":
-            return to_spark(node)
-        return node.sql(dialect)
+        return to_spark(node) if dialect == "spark" else node.sql(dialect)
 
-    def named(node: str, name: str) -> str:
-        return f"{node} AS {exp.to_identifier(name, quoted=True).sql(dialect)}"
+    def name(attribute: str) -> str:
+        return quote(attribute, dialect=dialect)
 
-    columns = [
-        named(exp.to_identifier(attribute, quoted=True).sql(dialect), written)
-        for written, attribute in query.group_by
-    ]
-    for name, measure in query.measures:
+    columns = [f"{name(attribute)} AS {name(written)}" for written, attribute in query.group_by]
+    for title, measure in query.measures:
         if measure.plain is None:
             raise EngineError(
-                f"{name!r} is a measure of its own semiring; SQL has nothing to compare it with."
+                f"{title!r} is a measure of its own semiring; SQL has nothing to compare it with."
             )
-        columns.append(named(text(measure.plain), name))
+        columns.append(f"{text(measure.plain)} AS {name(title)}")
     sql = f"SELECT {', '.join(columns)} FROM wide"
     if query.where:
         sql += f" WHERE {' AND '.join(f'({text(p.node)})' for p in query.where)}"
     if query.keep:
-        keys = [exp.to_identifier(a, quoted=True).sql(dialect) for a in query.keep]
-        sql += f" GROUP BY {', '.join(keys)}"
+        sql += f" GROUP BY {', '.join(map(name, query.keep))}"
     return sql

@@ -58,7 +58,7 @@ class Table(Protocol):
 
 @dataclass(frozen=True)
 class Input:
-    """A table that takes part in a join, and which of its columns carries which attribute."""
+    """A table that takes part in a join, and the column of each of its attributes."""
 
     table: Table
     attributes: Mapping[str, str]
@@ -68,8 +68,8 @@ class Input:
 class Lifted:
     """A factor computed from an input's own row: one expression (over attributes) a component.
 
-    `one` stands where a relation has no lift, so such relations are simply not listed. For sums, a
-    NULL lift counts as zero; the measure carries a not-NULL count beside it where that matters.
+    A relation without a lift contributes `one` and is not listed. For sums, a NULL lift counts as
+    zero; a measure for which that matters also counts the values that are not NULL.
     """
 
     input: int
@@ -78,7 +78,7 @@ class Lifted:
 
 @dataclass(frozen=True)
 class Stored:
-    """A factor that a message carries: the column named `name`, or `name.component` for several."""
+    """A factor stored in a message: the column `name`, or `name.component` if it has several."""
 
     input: int
     name: str
@@ -89,7 +89,7 @@ Factor = Lifted | Stored
 
 @dataclass(frozen=True)
 class Column:
-    """One annotation to compute: the ⊗-product of its factors (`one` if none), summed with ⊕."""
+    """An annotation to compute: the ⊗-product of its factors (`one` if none), summed with ⊕."""
 
     name: str
     semiring: Semiring
@@ -102,7 +102,7 @@ class Column:
 
 
 def stored_parts(name: str, semiring: Semiring) -> tuple[str, ...]:
-    """How a column of several components is laid out in a table."""
+    """The names of a column's components in a table."""
     if len(semiring.components) == 1:
         return (name,)
     return tuple(f"{name}.{component}" for component in semiring.components)
@@ -124,14 +124,18 @@ class Output:
 
 @dataclass(frozen=True, eq=False)
 class Contraction:
-    """Everything wanted from one bag at one time. Output tables name kept attributes by their own
-    names.
+    """Everything wanted from one bag at one time.
+
+    The columns of output tables for kept attributes are named after these.
     """
 
     inputs: tuple[Input, ...]
     outputs: tuple[Output, ...]
     pattern: tuple[Contraction, int] | None = field(default=None, repr=False)
-    """Another one that is the same but for one of its inputs. An engine may use what they share."""
+    """Another contraction and the position of the one input in which it differs from this one.
+
+    An engine may reuse what it has computed for the other.
+    """
 
     def having(self, at: int, table: Table) -> Contraction:
         """The same with another table as one of its inputs."""

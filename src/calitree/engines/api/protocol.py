@@ -1,4 +1,9 @@
-"""What it takes to be an engine: one verb, `contract`, and a few more for updates, saved trees and Spark."""
+"""The interface of an engine: `Engine` for queries, and optional capabilities.
+
+`Updatable` is for relations that change, `Persistent` for saved trees, `SparkBacked` for plain SQL on
+Spark. An engine without them answers queries all the same. An engine may be used for several join
+graphs; if that takes one object for each, it is `PerGraph`.
+"""
 
 from __future__ import annotations
 
@@ -17,25 +22,24 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 Watch = Callable[[float], None]
-"""Called now and then with the part of the work that is done, between 0 and 1."""
+"""Called now and then with the fraction of the work that is done, between 0 and 1."""
 
 
 class Engine(Protocol):
-    """What it takes to be an engine."""
+    """What every engine must have: enough to calibrate trees and answer queries."""
 
     name: str
 
     def load(self, name: str, source: Any) -> Table:
-        """Take a source (Arrow table, frame, path, …) as a base relation; cheap, reads the schema
-        only.
-        """
+        """A base relation from an Arrow table, a frame, a path, …; reads no more than the schema."""
 
     def contract(self, contraction: Contraction, watch: Watch | None = None) -> Sequence[Table]:
-        """Compute every output, in order. Long work may tell `watch` how far it has come."""
+        """Compute every output, in order; long work may report its progress to `watch`."""
 
     def how(self, contraction: Contraction) -> str:
-        """In which way it computes this, and why; nothing if it has but one. Messages that are not
-        there yet are left out of the inputs.
+        """Which of its strategies computes this, and why; empty if it has only one.
+
+        Messages that are not computed yet are left out of the inputs.
         """
 
     def arrow(self, table: Table) -> pa.Table:
@@ -45,8 +49,8 @@ class Engine(Protocol):
 class Updatable(Engine, Protocol):
     """An engine whose relations can change.
 
-    A relation that has changed is a formal sum of tables (`signed.Signed`), which no engine ever sees:
-    contractions are linear, so each part is contracted by itself.
+    A changed relation is a formal sum of tables (`signed.Signed`). Engines see only its summands:
+    contractions are linear, so each one is contracted by itself.
     """
 
     def schema(self, table: Table) -> pa.Schema:
@@ -57,30 +61,32 @@ class Updatable(Engine, Protocol):
     ) -> Table | None:
         """The ⊕-sum of results of this output, less (⊖) those in `minus`, as one result of it.
 
-        `rows` names its column that counts rows; groups where that comes to 0 are gone. It is given
-        wherever there is a `minus`, and then every column's semiring has ⊖. None if floating-point
-        digits would be lost: a sum is not finite, or is less than a hundredth of what was
-        subtracted to get it.
+        `rows` names its column that counts rows; groups where the count is 0 are dropped. It is
+        given wherever there is a `minus`, and then every column's semiring has ⊖. None if
+        floating-point digits would be lost: a sum is not finite, or is less than a hundredth of
+        what was subtracted to get it.
         """
 
     def settle(self, plus: Sequence[Table], minus: Sequence[Table]) -> Table:
-        """A relation of all rows of the relations in `plus` less those in `minus`, one for one.
+        """The bag difference of the relations in `plus` and those in `minus`, as a relation.
 
-        NULL is a value here like any other. All have the same columns.
+        NULL equals NULL here. All have the same columns.
         """
 
     def select(self, relation: Input, where: Expression) -> Table:
         """A relation of the rows for which a condition over attributes is true."""
 
     def matching(self, table: Table, rows: pa.Table) -> Table:
-        """A relation of the rows that equal some row of `rows` on all columns which that has.
+        """The semi-join of a relation with `rows` on all columns of `rows`, as a relation.
 
-        NULL equals NULL here. The columns of `rows` have the types that `schema` tells.
+        NULL equals NULL here. The columns of `rows` have the types that `schema` returns.
         """
 
     def apart(self, table: Table, keys: Table) -> Table:
-        """A result without its rows whose attributes agree with some row of `keys`, a result
-        without columns that keeps some of the same attributes. NULL agrees with NULL.
+        """The anti-join of a result with `keys` on all columns of `keys`.
+
+        `keys` is a result without annotations that keeps some of the same attributes. NULL equals
+        NULL here.
         """
 
 
@@ -89,13 +95,21 @@ class Persistent(Protocol):
     """An engine whose tables can be saved and come back."""
 
     def origin(self, table: Table) -> Origin:
-        """Where the rows of a relation come from."""
+        """Where the rows of a relation are stored."""
 
     def write(self, table: Table, path: str) -> SavedMessage:
         """Write a message to a new file, or directory of files, at this path or URL."""
 
     def restore(self, saved: SavedMessage | SavedRelation) -> Table:
-        """The table, of which nothing is read until it is needed."""
+        """A saved table; nothing of it is read until it is needed."""
+
+
+@runtime_checkable
+class PerGraph(Protocol):
+    """An engine that stores something by attribute names, of which every join graph has its own."""
+
+    def for_graph(self) -> Engine:
+        """The engine of one more join graph."""
 
 
 class SparkBacked(Engine, Protocol):
@@ -106,41 +120,45 @@ class SparkBacked(Engine, Protocol):
         """The Spark session; one is started if there is none."""
 
     def result_frame(self, table: Table, formulas: Mapping[str, exp.Expr]) -> DataFrame | None:
-        """A frame with one column for each formula over the table's columns; None if the table is
-        in this process.
+        """A frame with one column for each formula over the table's columns.
+
+        None if the table is in this process.
         """
 
     def is_on_spark(self, tables: Iterable[Table]) -> bool:
-        """Whether any of these is not in this process."""
+        """Whether any of these tables is not in this process."""
 
     def materialise(self, sql: str, tables: Mapping[str, Table]) -> Table:
         """The result of plain SQL as a table."""
 
     def query(self, sql: str, tables: Mapping[str, Table]) -> pa.Table:
-        """The answer to plain SQL over `tables` by these names."""
+        """The answer to plain SQL over `tables`, which it knows by these names."""
 
     def fix(self, source: DataFrame) -> pa.Table | Table:
-        """The rows of a frame as they are now: in this process if they are few."""
+        """A snapshot of the rows of a frame: in this process if they are few."""
 
 
-def on_spark(engine: Engine) -> SparkBacked | None:
-    """The engine, if it is one that speaks Spark."""
-    return cast(SparkBacked, engine) if hasattr(type(engine), "materialise") else None
+def missing_methods(engine: object, capability: type) -> list[str]:
+    """The methods of a capability (one of the protocols above) that an engine lacks."""
+    return [name for name in _methods(capability) if not hasattr(engine, name)]
 
 
-UPDATES = ("schema", "add", "settle", "select", "matching", "apart")
+@cache
+def _methods(capability: type) -> list[str]:
+    members = vars(capability).items()
+    return [name for name, member in members if callable(member) and not name.startswith("_")]
 
 
 def updatable(engine: Engine) -> Updatable:
     """The engine, if its relations can change."""
-    lacking = _lacking(type(engine))
-    if lacking:
+    missing = missing_methods(engine, Updatable)
+    if missing:
         raise EngineError(
-            f"Relations of the {engine.name} engine cannot be updated: it lacks {', '.join(lacking)}."
+            f"Relations of the {engine.name} engine cannot be updated: it lacks {', '.join(missing)}."
         )
     return cast(Updatable, engine)
 
 
-@cache
-def _lacking(engine: type) -> tuple[str, ...]:
-    return tuple(verb for verb in UPDATES if not hasattr(engine, verb))
+def on_spark(engine: Engine) -> SparkBacked | None:
+    """The engine, if it is one that can run plain SQL on Spark."""
+    return cast(SparkBacked, engine) if hasattr(type(engine), "materialise") else None

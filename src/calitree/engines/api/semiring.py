@@ -1,4 +1,4 @@
-"""Semirings as data: what ⊕ and ⊗ do to an annotation, in words every engine can compile.
+"""Semirings as data: what ⊕ and ⊗ do to an annotation, in a form every engine can compile.
 
 A semiring's elements are tuples of named components. ⊕ works on each component by itself (it is the
 aggregate of a GROUP BY), ⊗ is one SQL expression a component over `l_<component>` and
@@ -14,7 +14,7 @@ that a deletion can be subtracted instead of recomputed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from sqlglot import exp
 
@@ -34,10 +34,24 @@ Scalar = int | float | bool | None
 
 @dataclass(frozen=True)
 class Semiring:
-    """(⊕, ⊗, zero, one) over tuples of components.
+    """A commutative semiring (⊕, ⊗, zero, one) over tuples of named components.
 
-    >>> tropical = Semiring("cheapest", ("v",), ("min",), ("l_v + r_v",), (None,), (0,))
-    >>> tropical.idempotent
+    Attributes:
+        name: what plans and error messages call it.
+        components: the names of the parts of an element.
+        plus: for each component how ⊕ aggregates it: "sum", "min", "max" or "any".
+        times: for each component an SQL expression for ⊗, over `l_<component>` and `r_<component>`.
+        zero: the neutral element of ⊕, one value a component; NULL (None) for "min" and "max".
+        one: the neutral element of ⊗, one value a component.
+        minus: whether ⊕ has an inverse, component by component (x ⊖ y is x - y).
+
+    Raises:
+        ExpressionError: if the parts do not fit together, or ⊗ is not plain arithmetic or logic.
+
+    >>> cheapest = Semiring(
+    ...     "cheapest", ("v",), ("min",), times=("l_v + r_v",), zero=(None,), one=(0,)
+    ... )
+    >>> cheapest.idempotent
     True
     """
 
@@ -48,42 +62,35 @@ class Semiring:
     zero: tuple[Scalar, ...]
     one: tuple[Scalar, ...]
     minus: bool = False
-    """Whether ⊕ has an inverse, component by component (x ⊖ y is x - y)."""
 
     def __post_init__(self) -> None:
-        sizes = {
-            len(part) for part in (self.components, self.plus, self.times, self.zero, self.one)
-        }
+        sizes = set(map(len, (self.components, self.plus, self.times, self.zero, self.one)))
         if len(sizes) != 1 or not self.components:
-            raise ExpressionError(
-                f"Semiring {self.name!r}: components, plus, times, zero and one must have one "
+            raise self._error(
+                "components, plus, times, zero and one must have one "
                 f"entry for each component ({', '.join(self.components) or 'there is none'})."
             )
         for plus in self.plus:
-            if plus not in ("sum", "min", "max", "any"):
-                raise ExpressionError(
-                    f"Semiring {self.name!r}: ⊕ must be sum, min, max or any, not {plus!r}."
-                )
+            if plus not in get_args(Plus):
+                raise self._error(f"⊕ must be sum, min, max or any, not {plus!r}.")
         if self.minus and set(self.plus) != {"sum"}:
-            raise ExpressionError(
-                f"Semiring {self.name!r}: only sums can be subtracted, so ⊖ needs ⊕ to be sum."
-            )
+            raise self._error("only sums can be subtracted, so ⊖ needs ⊕ to be sum.")
         for name in self.components:
             if self.components.count(name) > 1:
                 raise ExpressionError(f"Semiring {self.name!r} has two components {name!r}.")
+        self._check_times()
+
+    def _check_times(self) -> None:
         names = {f"{side}_{name}" for side in "lr" for name in self.components}
         for text, node in zip(self.times, self.times_nodes, strict=True):
             for part in node.walk():
                 if not isinstance(part, _IN_TIMES):
-                    raise ExpressionError(
-                        f"Semiring {self.name!r}: ⊗ {text!r} is not arithmetic or logic: {part.sql()}."
-                    )
-            for column in node.find_all(exp.Column):
-                if column.name not in names:
-                    listed = ", ".join(sorted(names))
-                    raise ExpressionError(
-                        f"Semiring {self.name!r}: ⊗ {text!r} may use only {listed}."
-                    )
+                    raise self._error(f"⊗ {text!r} is not arithmetic or logic: {part.sql()}.")
+            if any(column.name not in names for column in node.find_all(exp.Column)):
+                raise self._error(f"⊗ {text!r} may use only {', '.join(sorted(names))}.")
+
+    def _error(self, problem: str) -> ExpressionError:
+        return ExpressionError(f"Semiring {self.name!r}: {problem}")
 
     def __hash__(self) -> int:
         """Semirings are part of every key; hardly two of one program share a name."""
@@ -91,6 +98,7 @@ class Semiring:
 
     @cached_property
     def times_nodes(self) -> tuple[exp.Expr, ...]:
+        """`times`, parsed."""
         try:
             return tuple(parse_node(text) for text in self.times)
         except ExpressionError as error:
@@ -98,16 +106,27 @@ class Semiring:
 
     @cached_property
     def idempotent(self) -> bool:
-        """x ⊕ x = x: then how often `one` is added does not matter, and need not be carried."""
+        """Whether x ⊕ x = x; then it does not matter how often an element is added."""
         return "sum" not in self.plus
 
     @property
     def is_sum_product(self) -> bool:
-        """Whether this is (ℝ, +, ×), which engines compute with their fastest code."""
+        """Whether this is (ℝ, +, ×), for which engines have faster code."""
         return self == SUM_PRODUCT
 
     def product(self, factors: list[list[exp.Expr]]) -> list[exp.Expr]:
-        """⊗ over any number of factors, each given as one expression a component; `one` if none."""
+        """Write the ⊗-product of any number of factors as SQL expressions.
+
+        Args:
+            factors: for each factor one expression a component.
+
+        Returns:
+            One expression a component; the literals of `one` if there are no factors.
+
+        >>> from sqlglot import parse_one
+        >>> [node.sql() for node in SUM_PRODUCT.product([[parse_one("a")], [parse_one("b")]])]
+        ['(a) * (b)']
+        """
         if not factors:
             return [literal(value) for value in self.one]
         result = factors[0]
@@ -119,7 +138,17 @@ class Semiring:
 
 
 def literal(value: Scalar) -> exp.Expr:
-    """A component of zero or one as SQL."""
+    """Write a component of zero or one as SQL.
+
+    Args:
+        value: the component.
+
+    Returns:
+        An SQL literal.
+
+    >>> literal(None).sql(), literal(True).sql()
+    ('NULL', 'TRUE')
+    """
     if value is None:
         return exp.Null()
     if isinstance(value, bool):
@@ -128,43 +157,51 @@ def literal(value: Scalar) -> exp.Expr:
 
 
 def _substitute(node: exp.Expr, values: dict[str, exp.Expr]) -> exp.Expr:
-    def swap(each: exp.Expr) -> exp.Expr:
-        if isinstance(each, exp.Column):
-            return exp.Paren(this=values[each.name].copy())
-        return each
+    def swap(part: exp.Expr) -> exp.Expr:
+        if isinstance(part, exp.Column):
+            return exp.Paren(this=values[part.name].copy())
+        return part
 
     return node.copy().transform(swap)
 
 
-SUM_PRODUCT = Semiring("sum", ("v",), ("sum",), ("l_v * r_v",), (0,), (1,), minus=True)
+SUM_PRODUCT = Semiring(
+    "sum", ("v",), ("sum",), times=("l_v * r_v",), zero=(0,), one=(1,), minus=True
+)
 """(ℝ, +, ×): COUNT, SUM and every polynomial of lifts."""
 
 COUNT = SUM_PRODUCT
 """The natural numbers of the paper's text: SUM_PRODUCT where nothing is lifted."""
 
-MIN = Semiring("min", ("v",), ("min",), ("l_v + r_v",), (None,), (0,))
+MIN = Semiring("min", ("v",), ("min",), times=("l_v + r_v",), zero=(None,), one=(0,))
 """(min, +): the smallest, or the cheapest sum."""
 
-MAX = Semiring("max", ("v",), ("max",), ("l_v + r_v",), (None,), (0,))
+MAX = Semiring("max", ("v",), ("max",), times=("l_v + r_v",), zero=(None,), one=(0,))
 """(max, +)."""
 
-BOOL = Semiring("bool", ("v",), ("any",), ("l_v and r_v",), (False,), (True,))
+BOOL = Semiring("bool", ("v",), ("any",), times=("l_v and r_v",), zero=(False,), one=(True,))
 """(∨, ∧): is there any; calibration over it is Yannakakis's semi-join reduction."""
 
 AVG = Semiring(
     "avg",
     ("n", "s"),
     ("sum", "sum"),
-    ("l_n * r_n", "l_n * r_s + l_s * r_n"),
-    (0, 0),
-    (1, 0),
+    times=("l_n * r_n", "l_n * r_s + l_s * r_n"),
+    zero=(0, 0),
+    one=(1, 0),
     minus=True,
 )
 """(count, sum): the average, as one annotation."""
 
 
 def gram(names: tuple[str, ...]) -> Semiring:
-    """Count, sums and sums of products of `names`: what a linear regression needs.
+    """Return the semiring of count, sums and sums of products, which linear regression needs.
+
+    Args:
+        names: the variables; each gets a component `s_<name>`, each pair `q_<name>_<name>`.
+
+    Returns:
+        A semiring with ⊖.
 
     >>> gram(("x",)).components
     ('n', 's_x', 'q_x_x')
@@ -177,15 +214,14 @@ def gram(names: tuple[str, ...]) -> Semiring:
         f"l_n * r_q_{a}_{b} + l_s_{a} * r_s_{b} + l_s_{b} * r_s_{a} + l_q_{a}_{b} * r_n"
         for a, b in pairs
     ]
-    components = ("n", *sums, *(f"q_{a}_{b}" for a, b in pairs))
-    rest = len(components) - 1
+    size = len(times)
     return Semiring(
         f"gram({', '.join(names)})",
-        components,
-        tuple[Plus, ...](["sum"] * len(components)),
-        tuple(times),
-        (0,) * len(components),
-        (1, *(0,) * rest),
+        components=("n", *sums, *(f"q_{a}_{b}" for a, b in pairs)),
+        plus=tuple[Plus, ...](["sum"] * size),
+        times=tuple(times),
+        zero=(0,) * size,
+        one=(1, *(0,) * (size - 1)),
         minus=True,
     )
 

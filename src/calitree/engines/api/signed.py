@@ -1,9 +1,9 @@
 """Formal sums of tables, and contractions of them.
 
-A relation that has changed is its rows at first, and those that came, less those that went; so is the
-change of a message. A contraction is linear in each of its inputs: to contract such a sum is to
-contract its parts, and to add and subtract what comes out. Parts are ordinary tables, so that no
-engine ever meets a row that is there a negative number of times.
+A relation that has changed is its first rows plus those inserted, less those deleted; so is the change
+of a message. A contraction is linear in each of its inputs: to contract such a sum is to contract its
+summands, and to add and subtract the results. Summands are ordinary tables, so no engine needs rows
+with negative multiplicities.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from calitree.types import Kind
 
 
 class Signed:
-    """The tables of `plus`, less those of `minus`: all of the same columns."""
+    """The tables in `plus` less those in `minus`; all have the same columns."""
 
     def __init__(self, plus: Sequence[Table], minus: Sequence[Table] = ()) -> None:
         self._plus, self._minus = tuple(plus), tuple(minus)
@@ -27,49 +27,56 @@ class Signed:
 
     @property
     def plus(self) -> tuple[Table, ...]:
+        """The tables that are added."""
         return self._plus
 
     @property
     def minus(self) -> tuple[Table, ...]:
+        """The tables that are subtracted."""
         return self._minus
 
     @property
     def kinds(self) -> Mapping[str, Kind]:
-        every = (*self.plus, *self.minus)
-        return every[0].kinds if every else {}
+        """Column names, in order, and their kinds."""
+        tables = (*self.plus, *self.minus)
+        return tables[0].kinds if tables else {}
 
     @property
     def rows(self) -> int:
-        return sum(each.rows for each in self.plus) - sum(each.rows for each in self.minus)
+        """How many rows are left."""
+        return sum(table.rows for table in self.plus) - sum(table.rows for table in self.minus)
 
     @property
     def nbytes(self) -> int:
-        return sum(each.nbytes for each in (*self.plus, *self.minus))
+        """About how much memory all tables hold."""
+        return sum(table.nbytes for table in (*self.plus, *self.minus))
 
     @property
     def exact(self) -> bool:
-        return all(each.exact for each in (*self.plus, *self.minus))
+        """Whether all tables are exact."""
+        return all(table.exact for table in (*self.plus, *self.minus))
 
     @property
     def null_free(self) -> frozenset[str]:
-        every = [each.null_free for each in self.plus]
-        return reduce(frozenset.intersection, every) if every else frozenset()
+        """Columns known to hold no NULL."""
+        columns = [table.null_free for table in self.plus]
+        return reduce(frozenset.intersection, columns) if columns else frozenset()
 
     def settled(self, engine: Engine) -> Table:
-        """The rows that are left, as one table."""
+        """The rows that are left, as one table; two threads may both compute it."""
         if self._settled is None:
             self._settled = updatable(engine).settle(self.plus, self.minus)
         return self._settled
 
 
 def settled(engine: Engine, table: Table) -> Table:
-    """A table that every verb of the engine takes."""
+    """The table, or if it is a formal sum the rows that are left: what every engine accepts."""
     return table.settled(engine) if isinstance(table, Signed) else table
 
 
 @dataclass(frozen=True)
 class Term:
-    """A contraction of parts: the outputs that it computes, by their places, and their sign."""
+    """A contraction of summands: which outputs it computes, by their positions, and its sign."""
 
     contraction: Contraction
     outputs: tuple[int, ...]
@@ -77,19 +84,18 @@ class Term:
 
 
 class Linear:
-    """A contraction whose inputs may be formal sums; its terms are made once and kept.
+    """A contraction whose inputs may be formal sums; its terms are memoised.
 
     `rows` names, for each output, its column that counts rows, if there is one. Without it, or in a
-    semiring without ⊖, rows that went are taken from those that were there before anything is
-    computed.
+    semiring without ⊖, deleted rows are removed from the inputs before anything is computed.
     """
 
     def __init__(self, contraction: Contraction, rows: Sequence[str | None]) -> None:
         self.contraction, self.rows = contraction, tuple(rows)
         self._signed = {
-            at: each.table
-            for at, each in enumerate(contraction.inputs)
-            if isinstance(each.table, Signed)
+            at: given.table
+            for at, given in enumerate(contraction.inputs)
+            if isinstance(given.table, Signed)
         }
         self._terms: list[Term] | None = None
 
@@ -97,9 +103,7 @@ class Linear:
         """Every output as one table."""
         if not self._signed:
             return engine.contract(self.contraction, watch)
-        return [
-            self._together(engine, at, each) for at, each in enumerate(self.sums(engine, watch))
-        ]
+        return [self._added(engine, at, sums) for at, sums in enumerate(self.sums(engine, watch))]
 
     def sums(self, engine: Engine, watch: Watch | None = None) -> list[Signed]:
         """Every output as a formal sum."""
@@ -111,23 +115,23 @@ class Linear:
             tables = engine.contract(term.contraction, watch)
             for at, table in zip(term.outputs, tables, strict=True):
                 (minus if term.negative else plus)[at].append(table)
-        return [Signed(*each) for each in zip(plus, minus, strict=True)]
+        return list(map(Signed, plus, minus))
 
     def how(self, engine: Engine) -> str:
-        """In which way the largest part of it is computed."""
+        """The engine's strategy for the first term, which is the largest."""
         if not self._signed:
             return engine.how(self.contraction)
         if self._terms:
             return engine.how(self._terms[0].contraction)
-        first = {at: (*each.plus, *each.minus)[0] for at, each in self._signed.items()}
+        first = {at: (*table.plus, *table.minus)[0] for at, table in self._signed.items()}
         return engine.how(self._contraction(first, self.contraction.outputs))
 
-    def _together(self, engine: Engine, at: int, sums: Signed) -> Table:
+    def _added(self, engine: Engine, at: int, sums: Signed) -> Table:
         output = self.contraction.outputs[at]
-        found = add(engine, output, sums, self.rows[at])
-        if found is None:  # too many digits would be lost; without ⊖ none are
+        total = add(engine, output, sums, self.rows[at])
+        if total is None:  # too many digits would be lost; without ⊖ none are
             return engine.contract(self._contraction(self._all_settled(engine), [output]))[0]
-        return found
+        return total
 
     def _expanded(self, engine: Engine) -> Iterable[Term]:
         groups: dict[tuple[frozenset[int], bool], list[int]] = {}
@@ -154,12 +158,12 @@ class Linear:
                 yield Term(self._contraction(tables, outputs), tuple(places), negative)
 
     def _all_settled(self, engine: Engine) -> dict[int, Table]:
-        return {at: each.settled(engine) for at, each in self._signed.items()}
+        return {at: table.settled(engine) for at, table in self._signed.items()}
 
     def _contraction(self, tables: Mapping[int, Table], outputs: Sequence[Output]) -> Contraction:
         inputs = tuple(
-            replace(each, table=tables[at]) if at in tables else each
-            for at, each in enumerate(self.contraction.inputs)
+            replace(given, table=tables[at]) if at in tables else given
+            for at, given in enumerate(self.contraction.inputs)
         )
         return Contraction(inputs, tuple(outputs))
 

@@ -1,4 +1,4 @@
-"""An engine made of two: what is small is computed in this process, what is large on Spark."""
+"""The hybrid engine: what is small is computed in this process, what is large on Spark."""
 
 from calitree.engines.hybrid.engine import HybridEngine
 

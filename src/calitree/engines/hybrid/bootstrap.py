@@ -1,9 +1,9 @@
-"""What stands for calitree in the archive that goes to Spark's executors, until the package is found.
+"""The `calitree/__init__.py` of the archive sent to Spark's executors: it unpacks the real package.
 
-In the archive this file is `calitree/__init__.py`, and the package itself lies beside it, to be
-unpacked: machine code is kept next to the files it was compiled from, and only for files that stay
-where they are. The directory is named by what is in it, so that a machine unpacks and compiles once
-for every version. Where the same files are installed already, those serve.
+Machine code is cached next to the files it was compiled from, and only for files that stay where they
+are, so the package is not imported from the archive. The directory into which it is unpacked is named
+by a digest of its content, so that a machine unpacks and compiles once for every version. Where the same
+files are installed already, those are imported.
 
 This file imports nothing of calitree but `user_cache`, which the archive has beside it.
 """
@@ -19,6 +19,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from importlib.machinery import PathFinder
+from importlib.resources.abc import Traversable
 from importlib.util import find_spec
 from pathlib import Path
 from zipfile import ZipFile
@@ -29,19 +30,19 @@ NEEDED = ("numba", "numpy", "pyarrow", "sqlglot")
 """What the tasks import besides calitree."""
 
 INSIDE = "shipped/"
-"""Where in the archive the package is: not where Python would find it."""
+"""The directory of the archive with the package: not where Python would import it from."""
 
 
 def digest(files: Mapping[str, bytes]) -> str:
-    """A name for these contents under these paths."""
-    found = hashlib.sha256()
+    """A digest of these contents under these paths."""
+    state = hashlib.sha256()
     for path, content in sorted(files.items()):
-        found.update(f"{path}\n{len(content)}\n".encode() + content)
-    return found.hexdigest()[:16]
+        state.update(f"{path}\n{len(content)}\n".encode() + content)
+    return state.hexdigest()[:16]
 
 
 def home_of_the_package(archive: Path) -> Path:
-    """The directory in which the package of the archive is; it is unpacked if there is none."""
+    """The directory with the package of the archive; it is unpacked if there is none."""
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         raise ImportError(
@@ -50,7 +51,7 @@ def home_of_the_package(archive: Path) -> Path:
         )
     name = archive.stem.rpartition("-")[2]
     installed = _installed(archive)
-    if installed is not None and digest(dict(_sources(installed))) == name:
+    if installed is not None and digest(dict(sources(installed))) == name:
         return installed.parent
     with suppress(OSError):
         return _unpacked(archive, cache_directory() / "shipped" / name)
@@ -59,14 +60,17 @@ def home_of_the_package(archive: Path) -> Path:
 
 def _installed(archive: Path) -> Path | None:
     """The calitree that would be imported were it not for the archive."""
-    elsewhere = [each for each in sys.path if each != str(archive)]
-    spec = PathFinder.find_spec("calitree", elsewhere)
+    spec = PathFinder.find_spec("calitree", [entry for entry in sys.path if entry != str(archive)])
     return Path(spec.origin).parent if spec and spec.origin else None
 
 
-def _sources(package: Path) -> Iterator[tuple[str, bytes]]:
-    for path in package.rglob("*.py"):
-        yield path.relative_to(package).as_posix(), path.read_bytes()
+def sources(directory: Path | Traversable, below: str = "") -> Iterator[tuple[str, bytes]]:
+    """All Python files of a directory, which may be in an archive: their paths and contents."""
+    for entry in directory.iterdir():
+        if entry.is_dir():
+            yield from sources(entry, f"{below}{entry.name}/")
+        elif entry.name.endswith(".py"):
+            yield below + entry.name, entry.read_bytes()
 
 
 def _unpacked(archive: Path, directory: Path) -> Path:

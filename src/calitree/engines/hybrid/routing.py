@@ -1,4 +1,4 @@
-"""Where a contraction is computed by the hybrid engine, and why: a choice by sizes alone."""
+"""How the hybrid engine computes a contraction, and why: a choice by sizes alone."""
 
 from __future__ import annotations
 
@@ -6,48 +6,51 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-SQL_MESSAGE = 0.20
-"""Seconds for a million rows of a table that Spark SQL joins and sums for one message."""
+SQL_SECONDS = 0.20
+"""For Spark SQL to compute one message from a million rows."""
 
-ARROW_COLUMN, IN_ONE_PASS = 0.10, 0.05
-"""Seconds to hand a million values from Spark to Python, and for all messages of a million rows."""
+ARROW_SECONDS = 0.10
+"""To hand one column of a million rows from Spark to Python."""
+
+SCAN_SECONDS = 0.05
+"""For a task to compute all messages from a million rows that it has."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """In bytes. `in_process`: of a relation, to be held in this process; `broadcast`: of the
-    messages that are sent along with tasks; `collect`: of a message or result, to come home from
-    Spark.
-    """
+    """Sizes in bytes from which tables are on Spark."""
 
     in_process: int = 256 << 20
+    """Of a relation that is held in this process."""
     broadcast: int = 64 << 20
+    """Of all messages that are sent along with tasks."""
     collect: int = 128 << 20
+    """Of a message or result that is collected from Spark."""
 
 
-class Way(Enum):
+class Strategy(Enum):
     """How a contraction is computed; the value is what a plan says of it."""
 
-    HERE = "here"
-    SELECTED = "here, from the row groups that a filter leaves"
-    SPLITS = "in Spark's tasks, which read the files"
-    ROWS = "in Spark's tasks, on rows that Spark reads"
+    LOCAL = "here"
+    LOCAL_PRUNED = "here, from the row groups that a filter leaves"
+    TASKS_ON_FILES = "in Spark's tasks, which read the files"
+    TASKS_ON_ROWS = "in Spark's tasks, on rows that Spark reads"
     SQL = "by Spark SQL"
 
 
-class Place(Enum):
-    """Where an input is: in this process, in files for Spark's tasks to read, or on Spark."""
+class Location(Enum):
+    """Where a table is: in this process, in files for Spark's tasks to read, or on Spark."""
 
-    HERE = 0
+    LOCAL = 0
     FILES = 1
     SPARK = 2
 
 
 @dataclass(frozen=True)
-class Part:
-    """What has to be known of an input."""
+class InputStats:
+    """What the choice depends on, of one input."""
 
-    place: Place
+    location: Location
     is_relation: bool
     label: str
     rows: int
@@ -56,43 +59,48 @@ class Part:
 
 @dataclass(frozen=True)
 class Route:
-    way: Way
+    """How a contraction is computed, and why."""
+
+    strategy: Strategy
     why: str = ""
     scanned: int | None = None
-    """Which input the tasks go through."""
+    """The position of the input that tasks scan."""
 
     def __str__(self) -> str:
-        return f"{self.way.value}: {self.why}" if self.why else self.way.value
+        return f"{self.strategy.value}: {self.why}" if self.why else self.strategy.value
 
 
-def route_of(parts: Sequence[Part], outputs: int, columns: int, limits: Limits) -> Route:
-    """The way for a contraction with these inputs.
+def route_of(inputs: Sequence[InputStats], outputs: int, columns: int, limits: Limits) -> Route:
+    """The route for a contraction with these inputs and so many outputs.
 
-    `columns` is how many of a relation's are needed.
+    `columns` is how many columns of its relation are needed.
     """
-    away = [at for at, part in enumerate(parts) if part.place is not Place.HERE]
-    if not away:
-        return Route(Way.HERE)
-    large = [parts[at] for at in away]
-    if any(not part.is_relation for part in large):
-        message = next(part for part in large if not part.is_relation)
-        return Route(Way.SQL, f"a message of {message.rows:,} rows has stayed on Spark")
-    relations = [part.label for part in parts if part.is_relation]
+    remote = [at for at, given in enumerate(inputs) if given.location is not Location.LOCAL]
+    if not remote:
+        return Route(Strategy.LOCAL)
+    for at in remote:
+        if not inputs[at].is_relation:
+            why = f"a message of {inputs[at].rows:,} rows has stayed on Spark"
+            return Route(Strategy.SQL, why)
+    relations = [given.label for given in inputs if given.is_relation]
     if len(relations) > 1:
-        return Route(Way.SQL, f"{', '.join(relations)} share a bag, and not all of them fit here")
-    sent = sum(part.nbytes for part in parts if not part.is_relation)
+        why = f"{', '.join(relations)} share a bag, and not all of them fit here"
+        return Route(Strategy.SQL, why)
+    sent = sum(given.nbytes for given in inputs if not given.is_relation)
     if sent > limits.broadcast:
-        return Route(
-            Way.SQL,
-            f"messages of {_size(sent)} are more than the {_size(limits.broadcast)} that go with tasks",
-        )
-    (scanned,), (part,) = away, large
-    if part.place is Place.FILES:
-        return Route(Way.SPLITS, f"{part.label} has {part.rows:,} rows", scanned)
-    what = f"{_count(outputs, 'message')} of {_count(columns, 'column')} of {part.label}"
-    if ARROW_COLUMN * max(1, columns) + IN_ONE_PASS < SQL_MESSAGE * outputs:
-        return Route(Way.ROWS, f"{what} in one pass cost less than {outputs} queries", scanned)
-    return Route(Way.SQL, f"{what}: a query costs less than handing over the rows")
+        limit = _size(limits.broadcast)
+        why = f"messages of {_size(sent)} are more than the {limit} that go with tasks"
+        return Route(Strategy.SQL, why)
+    (scanned,) = remote
+    relation = inputs[scanned]
+    if relation.location is Location.FILES:
+        why = f"{relation.label} has {relation.rows:,} rows"
+        return Route(Strategy.TASKS_ON_FILES, why, scanned)
+    what = f"{_count(outputs, 'message')} of {_count(columns, 'column')} of {relation.label}"
+    if ARROW_SECONDS * max(1, columns) + SCAN_SECONDS < SQL_SECONDS * outputs:
+        why = f"{what} in one pass cost less than {outputs} queries"
+        return Route(Strategy.TASKS_ON_ROWS, why, scanned)
+    return Route(Strategy.SQL, f"{what}: a query costs less than handing over the rows")
 
 
 def _count(number: int, what: str) -> str:

@@ -1,4 +1,4 @@
-"""Tables carried between the local engine and Spark: codes and values here, named columns there.
+"""Tables of the hybrid engine: where they are, and moving them between this process and Spark.
 
 Sums of integers and decimals are whole numbers with a scale on both sides, so nothing is rounded
 on the way. What Spark had to compute in 128 bits and does not fit 64 becomes a double here, and is
@@ -7,29 +7,113 @@ marked as not exact.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from calitree.engines.api.contraction import Table
+from calitree.engines.hybrid.routing import InputStats, Limits, Location
+from calitree.engines.local import LocalEngine
 from calitree.engines.local.encoding import values as v
 from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.encoding.values import LIMIT, Value
 from calitree.engines.local.encoding.wire import to_wire
-from calitree.engines.local.tables.lazy import files_of
+from calitree.engines.local.tables.lazy import LazyColumns, files_of
 from calitree.engines.local.tables.tables import ArrowColumns, EncodedMessage, EncodedRelation
-from calitree.engines.spark.numbers import BIGINT, DECIMAL, DOUBLE, Field
-from calitree.engines.spark.table import SparkTable, arrow_for_spark, decoded, fields_of
+from calitree.engines.spark import SparkEngine
+from calitree.engines.spark.fields import (
+    BIGINT,
+    DECIMAL,
+    DOUBLE,
+    Field,
+    arrow_for_spark,
+    decoded,
+    fields_of,
+    null_free,
+)
+from calitree.engines.spark.table import SparkTable
+from calitree.storage.parquet import ParquetColumns
 from calitree.types import Kind
 
-if TYPE_CHECKING:
-    from calitree.engines.spark import SparkEngine
+LABEL = "a message of this process"
+
+LocalTable = EncodedRelation | EncodedMessage
 
 
-def to_spark(spark: SparkEngine, table: EncodedRelation | EncodedMessage) -> SparkTable:
-    """A table of the local engine in Spark. Files are read by Spark itself."""
+class Transfers:
+    """Moves tables between a local engine and Spark, as far as the limits allow.
+
+    A table that was moved is kept as long as the one it was moved from. Two threads that need the
+    same one may both move it; from then on all use one of the copies.
+    """
+
+    def __init__(self, local: LocalEngine, spark: SparkEngine, limits: Limits) -> None:
+        self.local, self.spark, self.limits = local, spark, limits
+        self._fetched = WeakKeyDictionary[SparkTable, LocalTable]()
+        self._sent = WeakKeyDictionary[LocalTable, SparkTable]()
+
+    def stats(self, table: Table) -> InputStats:
+        """Where a table is, and its size."""
+        if isinstance(table, SparkTable):
+            is_relation = table.key is None
+            return InputStats(Location.SPARK, is_relation, table.label, table.rows, table.nbytes)
+        if not isinstance(table, EncodedRelation):
+            return InputStats(Location.LOCAL, False, "a message here", table.rows, table.nbytes)
+        columns = table.columns
+        if not isinstance(columns, ParquetColumns | LazyColumns):
+            return InputStats(Location.LOCAL, True, "a relation here", table.rows, table.nbytes)
+        size = columns.decoded_bytes
+        copied = isinstance(columns, LazyColumns) and columns.is_copied
+        large = size > self.limits.in_process and not copied
+        location = Location.FILES if large else Location.LOCAL
+        return InputStats(location, True, columns.name, columns.rows, size)
+
+    def is_on_spark(self, tables: Iterable[Table]) -> bool:
+        """Whether any of these tables is not in this process."""
+        return any(self.stats(table).location is not Location.LOCAL for table in tables)
+
+    def fetch_small(self, table: Table) -> Table:
+        """The table in this process, if it is here or small enough; else as it is."""
+        if not isinstance(table, SparkTable):
+            return table
+        limit = self.limits.in_process if table.key is None else self.limits.collect
+        if table.nbytes > limit:
+            return table
+        if table not in self._fetched:
+            self._fetched.setdefault(table, from_spark(self.local.book, table))
+        return self._fetched[table]
+
+    def fetch_result(self, table: Table) -> Table:
+        """A new result, in this process if it is here or small enough."""
+        if not isinstance(table, SparkTable) or table.nbytes > self.limits.collect:
+            return table
+        return from_spark(self.local.book, table)
+
+    def send(self, table: Table) -> SparkTable:
+        """The table on Spark."""
+        if isinstance(table, SparkTable):
+            return table
+        assert isinstance(table, LocalTable)
+        if table not in self._sent:
+            self._sent.setdefault(table, to_spark(self.spark, table))
+        return self._sent[table]
+
+    def colocated(
+        self, *groups: Sequence[Table]
+    ) -> tuple[LocalEngine | SparkEngine, list[list[Table]]]:
+        """All tables in this process if they fit, else all on Spark; and the engine there."""
+        near = [list(map(self.fetch_small, tables)) for tables in groups]
+        if not self.is_on_spark(table for tables in near for table in tables):
+            return self.local, near
+        return self.spark, [list(map(self.send, tables)) for tables in near]
+
+
+def to_spark(spark: SparkEngine, table: LocalTable) -> SparkTable:
+    """A copy on Spark of a table of the local engine; files are read by Spark itself."""
     if isinstance(table, EncodedMessage):
         return _message_to_spark(spark, table)
     columns = files_of(table)
@@ -38,21 +122,20 @@ def to_spark(spark: SparkEngine, table: EncodedRelation | EncodedMessage) -> Spa
     return spark.load("a relation of this process", table.columns.table())
 
 
-def from_spark(
-    book: Codebook, table: SparkTable, held: pa.Table
-) -> EncodedRelation | EncodedMessage:
-    """A table of Spark's, whose rows are `held`, in the local engine."""
+def from_spark(book: Codebook, table: SparkTable) -> LocalTable:
+    """A copy in the local engine of a table of Spark's."""
+    held = table.collected()
     if table.key is None:
         return EncodedRelation(book, ArrowColumns(decoded(held, table.fields)))
-    attributes = {name: each for name, each in table.fields.items() if name in table.key}
+    attributes = {name: field for name, field in table.fields.items() if name in table.key}
     rows = decoded(held, attributes)
     codes = {name: book.dictionary(name).encode(rows.column(name)) for name in attributes}
     values = {
-        name: _value(held.column(each.name), each)
-        for name, each in table.fields.items()
+        name: _value(held.column(field.name), field)
+        for name, field in table.fields.items()
         if name not in attributes
     }
-    kinds = {name: each.kind for name, each in attributes.items()}
+    kinds = {name: field.kind for name, field in attributes.items()}
     return EncodedMessage(book, codes, values, held.num_rows, kinds)
 
 
@@ -84,10 +167,14 @@ def _message_to_spark(spark: SparkEngine, message: EncodedMessage) -> SparkTable
     for name, value in message.annotations.items():
         if value.labels is None:
             fields[name] = _annotation(fields[name], value)
-    present = (n for n, c in zip(fields, held.columns, strict=True) if c.null_count == 0)
-    key = frozenset(message.attributes)
     return SparkTable(
-        spark.runtime, LABEL, fields, frame=frame, held=held, key=key, null_free=frozenset(present)
+        spark.runtime,
+        LABEL,
+        fields,
+        frame=frame,
+        held=held,
+        key=frozenset(message.attributes),
+        null_free=null_free(fields, held),
     )
 
 
@@ -100,6 +187,3 @@ def _annotation(field: Field, value: Value) -> Field:
     if value.data.dtype == np.float64:
         return Field(field.name, DOUBLE, Kind.FLOAT, exact=value.exact)
     return replace(field, exact=value.exact)
-
-
-LABEL = "a message of this process"

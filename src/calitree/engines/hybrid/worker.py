@@ -1,9 +1,9 @@
-"""What Spark's tasks do: read some rows of a relation, run the local engine on them, and send home
-the messages they found.
+"""What Spark's tasks do: read rows of a relation, contract them by the local engine, return messages.
 
 The rows are either *splits* (a file and some of its row groups), of which Spark hands out the
 numbers and which a task reads with pyarrow; or what Spark itself has read and hands over as Arrow
-data. Nothing here runs in the driver.
+data. The driver makes a `ScanTask` and a `MergeTask` for others to run; by itself it calls only
+`merged` and the functions that encode and decode what is sent.
 """
 
 from __future__ import annotations
@@ -26,28 +26,32 @@ from calitree.storage.filesystem import shown
 from calitree.storage.parquet import Split, read_split
 
 SCHEMA = "output int, bucket int, data binary"
+_ARROW_SCHEMA = pa.schema({"output": pa.int32(), "bucket": pa.int32(), "data": pa.binary()})
 
-PARTS = 8
-"""Messages of one output that a task collects before it sums them."""
+PARTS_PER_MERGE = 8
+"""Partial messages of one output that a task collects before it sums them."""
 
-REMEMBERED = 1 << 23
-"""Values that a Python process may have numbered before it begins anew."""
+MAX_CODEBOOK_VALUES = 1 << 23
+"""Distinct values that a Python process may have encoded before it starts a new codebook."""
 
-BLOCK = 1 << 20
-"""Rows of Spark's own that are gathered before a contraction."""
+BATCH_ROWS = 1 << 20
+"""Rows from Spark that are collected before a contraction."""
 
 Batches = Iterator[pa.RecordBatch]
 
 
 @dataclass(frozen=True)
-class Splits:
+class FileSplits:
     """Rows that a task reads by itself: what Spark sends are numbers of splits."""
 
     splits: tuple[Split, ...]
     types: Mapping[str, pa.DataType]
-    """The columns to read, and what they are to be."""
+    """The columns to read, and their types."""
+    attributes: Mapping[str, str]
+    """The column of each attribute."""
 
     def tables(self, batches: Batches) -> Iterator[tuple[pa.Table, str]]:
+        """The rows of each split, and where they are from."""
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 split = self.splits[number]
@@ -62,12 +66,15 @@ class SparkRows:
     """Rows that Spark has read, under the names c0, c1, …."""
 
     label: str
+    attributes: Mapping[str, str]
+    """The column of each attribute."""
 
     def tables(self, batches: Batches) -> Iterator[tuple[pa.Table, str]]:
+        """The rows in larger batches, and where they are from."""
         waiting: list[pa.RecordBatch] = []
         for batch in batches:
             waiting.append(batch)
-            if sum(each.num_rows for each in waiting) >= BLOCK:
+            if sum(held.num_rows for held in waiting) >= BATCH_ROWS:
                 yield _in_utc(pa.Table.from_batches(waiting)), self.label
                 waiting = []
         if waiting:
@@ -75,59 +82,55 @@ class SparkRows:
 
 
 @dataclass(frozen=True)
-class Work:
-    """What every task has to know, sent with its code: no table but the messages is in it."""
+class ScanTask:
+    """A scan as it is sent to tasks, with the messages but without the rows of the relation."""
 
     name: str
-    """Its own; a Python process that runs several tasks prepares the messages once."""
-
-    source: Splits | SparkRows
-    names: Mapping[int, Mapping[str, str]]
-    """For each input which of its columns carries which attribute."""
-
+    """Unique, so that a Python process that runs several tasks decodes the messages once."""
+    source: FileSplits | SparkRows
     relation: int
-    """Which input the rows are of; the others are messages."""
-
-    messages: Mapping[int, bytes]
+    """The position of the relation among the inputs."""
+    messages: Mapping[int, tuple[bytes, Mapping[str, str]]]
+    """The other inputs, by their positions: encoded rows, and the column of each attribute."""
     outputs: tuple[Output, ...]
     limit: int
-    """Bytes that one bucket of one part of a message should have; what is larger stays here, and
-    only that is told.
-    """
+    """Bytes that one bucket of one part of a message may have.
 
+    A larger message is not returned; a row without data says so.
+    """
     buckets: int
-    """Into how many the rows of each message are dealt."""
+    """Into how many buckets the rows of each message are hashed."""
 
     def run(self, batches: Batches) -> Batches:
         """What `mapInArrow` calls in a task."""
-        sums = [_Sum(output, self.limit * self.buckets) for output in self.outputs]
+        sums = [_PartialSum(output, self.limit * self.buckets) for output in self.outputs]
         for rows, where in self.source.tables(batches):
-            engine, arrived = _prepared.of(self.name, self._prepare)
+            engine, messages = _prepared.of(self.name, self._prepare)
             relation = EncodedRelation(engine.book, ArrowColumns(rows))
-            inputs = {**arrived, self.relation: Input(relation, self.names[self.relation])}
+            inputs = {**messages, self.relation: Input(relation, self.source.attributes)}
             given = tuple(inputs[at] for at in sorted(inputs))
             with _reading(where):
-                found = engine.contract(Contraction(given, self.outputs))
-            for each, message in zip(sums, found, strict=True):
-                each.add(to_wire(message))
-            if engine.book.values > REMEMBERED:
+                results = engine.contract(Contraction(given, self.outputs))
+            for total, message in zip(sums, results, strict=True):
+                total.add(to_wire(message))
+            if engine.book.values > MAX_CODEBOOK_VALUES:
                 _prepared.clear()
-            if all(each.is_too_large for each in sums):
+            if all(total.is_too_large for total in sums):
                 break
-        for number, (each, output) in enumerate(zip(sums, self.outputs, strict=True)):
-            if each.is_too_large:
+        for number, (total, output) in enumerate(zip(sums, self.outputs, strict=True)):
+            if total.is_too_large:
                 yield _row(number, 0, None)
-            for table in each.total():
+            for table in total.tables():
                 parts = buckets_of(table, output.keep, self.buckets)
                 yield from (_row(number, bucket, part) for bucket, part in parts)
 
     def _prepare(self) -> tuple[LocalEngine, dict[int, Input]]:
-        # After every task PySpark has Python look for garbage among all that is loaded by now.
+        # After every task PySpark runs a garbage collection over all that is loaded by now.
         gc.freeze()
         engine = LocalEngine(threads=1)
         return engine, {
-            at: Input(from_wire(engine.book, [table_of(data)]), self.names[at])
-            for at, data in self.messages.items()
+            at: Input(from_wire(engine.book, [table_of(data)]), attributes)
+            for at, (data, attributes) in self.messages.items()
         }
 
 
@@ -135,8 +138,8 @@ _prepared = LRUCache[tuple[LocalEngine, dict[int, Input]]](1)
 
 
 @dataclass(frozen=True)
-class Merging:
-    """Sums, bucket by bucket, the parts that other tasks have sent."""
+class MergeTask:
+    """Sums, bucket by bucket, the parts of messages that other tasks have returned."""
 
     outputs: tuple[Output, ...]
     limit: int
@@ -144,26 +147,25 @@ class Merging:
 
     def run(self, batches: Batches) -> Batches:
         """What `mapInArrow` calls in a task that has got all parts of its buckets."""
-        sums: dict[tuple[int, int], _Sum] = {}
-        beyond: set[int] = set()
+        sums: dict[tuple[int, int], _PartialSum] = {}
+        too_large: set[int] = set()
         for batch in batches:
             for number, bucket, data in rows_of(batch):
                 if data is None:
-                    beyond.add(number)
+                    too_large.add(number)
                 else:
-                    key = (number, bucket)
-                    each = sums.setdefault(key, _Sum(self.outputs[number], self.limit))
-                    each.add(table_of(data))
-        beyond |= {number for (number, _), each in sums.items() if each.is_too_large}
-        for number in beyond:
+                    empty = _PartialSum(self.outputs[number], self.limit)
+                    sums.setdefault((number, bucket), empty).add(table_of(data))
+        too_large |= {number for (number, _), total in sums.items() if total.is_too_large}
+        for number in too_large:
             yield _row(number, 0, None)
-        for (number, bucket), each in sums.items():
-            if number not in beyond:
-                yield from (_row(number, bucket, table) for table in each.total())
+        for (number, bucket), total in sums.items():
+            if number not in too_large:
+                yield from (_row(number, bucket, table) for table in total.tables())
 
 
-class _Sum:
-    """Parts of one message, summed now and then; forgotten once one is too large."""
+class _PartialSum:
+    """Parts of one message, summed now and then; dropped once one is too large."""
 
     def __init__(self, output: Output, limit: int) -> None:
         self.output, self.limit = output, limit
@@ -172,13 +174,13 @@ class _Sum:
 
     def add(self, part: pa.Table) -> None:
         self.parts.append(part)
-        if len(self.parts) >= PARTS:
+        if len(self.parts) >= PARTS_PER_MERGE:
             self.parts = [self._merged()]
         if self.is_too_large or self.parts[-1].nbytes > self.limit:
             self.is_too_large, self.parts = True, []
 
-    def total(self) -> list[pa.Table]:
-        """All in one; nothing if there was nothing, or too much."""
+    def tables(self) -> list[pa.Table]:
+        """The sum as one table; none if there was no part, or too much."""
         return [self._merged()] if len(self.parts) > 1 else self.parts
 
     def _merged(self) -> pa.Table:
@@ -192,34 +194,32 @@ def merged(engine: LocalEngine, output: Output, parts: Sequence[pa.Table]) -> En
 
 
 def rows_of(batch: pa.RecordBatch | pa.Table) -> Iterator[tuple[int, int, bytes | None]]:
-    """The output, the bucket and the data of each row that a task has sent."""
+    """The output, the bucket and the data of each row that a task has returned."""
     yield from zip(*(batch.column(i).to_pylist() for i in range(3)), strict=True)
 
 
 def _row(number: int, bucket: int, part: pa.Table | None) -> pa.RecordBatch:
     data = None if part is None else bytes_of(part)
-    columns = [
-        pa.array([number], pa.int32()),
-        pa.array([bucket], pa.int32()),
-        pa.array([data], pa.binary()),
-    ]
-    return pa.RecordBatch.from_arrays(columns, names=["output", "bucket", "data"])
+    row = {"output": number, "bucket": bucket, "data": data}
+    return pa.RecordBatch.from_pylist([row], _ARROW_SCHEMA)
 
 
 def bytes_of(table: pa.Table) -> bytes:
+    """A table in Arrow's stream format."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    found: bytes = sink.getvalue().to_pybytes()
-    return found
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
 
 
 def table_of(data: bytes) -> pa.Table:
+    """A table from Arrow's stream format."""
     return pa.ipc.open_stream(data).read_all()
 
 
 def _in_utc(table: pa.Table) -> pa.Table:
-    """Timestamps come in the session's time zone, which is nobody's business."""
+    """Timestamps with time zone come in that of the session; calitree has all of them in UTC."""
     for at, field in enumerate(table.schema):
         if pa.types.is_timestamp(field.type) and field.type.tz is not None:
             table = table.set_column(

@@ -1,18 +1,21 @@
-"""The reference engine: plain Python dictionaries and nested loops. Slow, short and obviously
-right.
+"""The reference engine: plain Python dictionaries and nested loops, slow and meant to be obviously right.
 
 Rows are dictionaries, integers never overflow, and the join is tried row by row. The other engines
-are tested against it and against the join really built.
+are tested against it and against the materialised join.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
+import operator
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
 
 from calitree.engines.api.contraction import (
     Column,
@@ -26,7 +29,7 @@ from calitree.engines.api.contraction import (
 )
 from calitree.engines.api.protocol import Watch
 from calitree.engines.api.semiring import Semiring
-from calitree.engines.reference.rowwise import evaluate_row
+from calitree.engines.reference.rowwise import arithmetic, evaluate_row, less
 from calitree.errors import EngineError
 from calitree.sql.parser import Expression
 from calitree.types import Kind, kind_of_arrow
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Row = dict[str, Any]
+Key = tuple[Any, ...]
 
 
 @dataclass
@@ -46,22 +50,30 @@ class ReferenceTable:
     exact: bool = True
     null_free: frozenset[str] = frozenset()
     types: dict[str, Any] = field(default_factory=dict)
+    """The Arrow types of relations' columns and of kept attributes."""
 
     @property
     def rows(self) -> int:
+        """How many rows it has."""
         return len(self.data)
 
     @property
     def nbytes(self) -> int:
+        """About how much memory it holds."""
         return 64 * len(self.data) * max(1, len(self.kinds))
 
 
 class ReferenceEngine:
-    """The `Engine` protocol, spelled out."""
+    """The `Engine` and `Updatable` protocols, as plainly as possible.
+
+    >>> ReferenceEngine().load("stores", {"id": [1, 2], "city": ["Quito", "Cuenca"]}).rows
+    2
+    """
 
     name = "reference"
 
     def load(self, name: str, source: Any) -> ReferenceTable:
+        """A relation of whatever can be converted to Arrow."""
         from calitree.storage.frames import arrow_table
 
         table = arrow_table(name, source)
@@ -71,52 +83,48 @@ class ReferenceEngine:
         return ReferenceTable(kinds, rows, types=types)
 
     def how(self, contraction: Contraction) -> str:
-        """It has but one way."""
+        """Empty: it has only one strategy."""
         return ""
 
     def contract(
         self, contraction: Contraction, watch: Watch | None = None
     ) -> list[ReferenceTable]:
+        """Every output, by nested loops."""
         return [self._output(contraction.inputs, output) for output in contraction.outputs]
 
     def _output(self, inputs: Sequence[Input], output: Output) -> ReferenceTable:
-        groups: dict[tuple[Any, ...], dict[str, list[Any]]] = {}
+        groups: dict[Key, Row] = {}
         for row, origins in _joined(inputs, output):
-            if all(evaluate_row(p.node, row) is True for p in output.where):
-                values = groups.setdefault(tuple(row[a] for a in output.keep), {})
+            if all(evaluate_row(condition.node, row) is True for condition in output.where):
+                summand = {name: row[name] for name in output.keep}
                 for column in output.columns:
                     product = _product(column, row, origins)
-                    so_far = values.get(column.name)
-                    values[column.name] = (
-                        product if so_far is None else _plus(column.semiring, so_far, product)
-                    )
-        kinds = {a: _kind(a, inputs, output) for a in output.keep}
-        kinds |= {part: Kind.OTHER for column in output.columns for part in column.parts}
-        types = {a: _type(a, inputs, output) for a in output.keep}
-        data = []
-        for key, values in groups.items():
-            row = dict(zip(output.keep, key, strict=True))
-            for column in output.columns:
-                row |= dict(zip(column.parts, values[column.name], strict=True))
-            data.append(row)
-        return ReferenceTable(kinds, data, types=types)
+                    summand |= zip(column.parts, product, strict=True)
+                _add_row(groups, output, summand)
+        holders = {
+            name: next(inputs[i] for i in output.inputs if name in inputs[i].attributes)
+            for name in output.keep
+        }
+        columns = {name: holder.attributes[name] for name, holder in holders.items()}
+        kinds = {name: holders[name].table.kinds[columns[name]] for name in output.keep}
+        kinds |= dict.fromkeys(_parts(output), Kind.OTHER)
+        types = {name: _own(holders[name].table).types.get(columns[name]) for name in output.keep}
+        return ReferenceTable(kinds, list(groups.values()), types=types)
 
     def arrow(self, table: Table) -> pa.Table:
+        """The table as Arrow data."""
         import pyarrow as pa
 
-        assert isinstance(table, ReferenceTable)
+        own = _own(table)
+        arrays = {
+            name: _array([row[name] for row in own.data], own.types.get(name)) for name in own.kinds
+        }
+        return pa.table(arrays) if arrays else pa.table({"": pa.nulls(own.rows)}).select([])
 
-        arrays = {}
-        for name in table.kinds:
-            values = [row[name] for row in table.data]
-            arrays[name] = _array(values, table.types.get(name))
-        if not arrays:
-            return pa.table({"": pa.nulls(len(table.data))}).select([])
-        return pa.table(arrays)
-
-    # -- updates -----------------------------------------------------------------------------------
+    # -- Updatable -------------------------------------------------------------------------------
 
     def schema(self, table: Table) -> pa.Schema:
+        """The columns of a relation with their Arrow types."""
         import pyarrow as pa
 
         return pa.schema([(name, _own(table).types[name]) for name in table.kinds])
@@ -124,68 +132,62 @@ class ReferenceEngine:
     def add(
         self, output: Output, plus: Sequence[Table], minus: Sequence[Table], rows: str | None
     ) -> ReferenceTable | None:
-        groups: dict[tuple[Any, ...], Row] = {}
-        subtracted: dict[tuple[Any, ...], list[Row]] = {}
-        for table in plus:
-            for row in _own(table).data:
-                key = _key(row, output.keep)
-                groups[key] = _sum(output, groups[key], row) if key in groups else row
+        """The ⊕-sum of results less those in `minus`; None if digits would be lost."""
+        added, subtracted = _all_rows(plus), _all_rows(minus)
+        groups: dict[Key, Row] = {}
+        for row in added:
+            _add_row(groups, output, row)
         before = dict(groups)
-        for table in minus:
-            for row in _own(table).data:
-                key = _key(row, output.keep)
-                negated = {n: v if n in output.keep else -v for n, v in row.items()}
-                groups[key] = _sum(output, groups[key], negated) if key in groups else negated
-                subtracted.setdefault(key, []).append(row)
+        for row in subtracted:
+            negated = {n: v if n in output.keep else -v for n, v in row.items()}
+            _add_row(groups, output, negated)
         if rows is not None:
             groups = {key: row for key, row in groups.items() if row[rows] != 0}
+        changed = {_key(row, output.keep) for row in subtracted}
         for part in _parts(output):
-            peaks: dict[tuple[Any, ...], float] = {}
-            for row in (row for table in (*plus, *minus) for row in _own(table).data):
+            peaks: defaultdict[Key, float] = defaultdict(float)
+            for row in (*added, *subtracted):
                 key = _key(row, output.keep)
-                peaks[key] = max(peaks.get(key, 0.0), _peak(row, part))
+                peaks[key] = max(peaks[key], _peak(row, part))
             for key, row in groups.items():
-                if key in subtracted and _is_lost(
-                    row[part], max(peaks[key], _peak(before.get(key, row), part))
-                ):
+                peak = max(peaks[key], _peak(before.get(key, row), part))
+                if key in changed and _is_lost(row[part], peak):
                     return None
                 groups[key] = {**row, _PEAK + part: max(peaks[key], _peak(row, part))}
-        first = _own((*plus, *minus)[0])
-        return ReferenceTable(first.kinds, list(groups.values()), types=first.types)
+        return _rows_of(_own((*plus, *minus)[0]), list(groups.values()))
 
     def settle(self, plus: Sequence[Table], minus: Sequence[Table]) -> ReferenceTable:
+        """The bag difference of relations."""
         first = _own(plus[0])
-        gone = Counter(_key(row, first.kinds) for table in minus for row in _own(table).data)
-        kept = []
-        for row in (row for table in plus for row in _own(table).data):
+        deleted = Counter(_key(row, first.kinds) for row in _all_rows(minus))
+        rest = []
+        for row in _all_rows(plus):
             key = _key(row, first.kinds)
-            if gone[key]:
-                gone[key] -= 1
+            if deleted[key]:
+                deleted[key] -= 1
             else:
-                kept.append(row)
-        for key in +gone:
+                rest.append(row)
+        for key in +deleted:
             raise EngineError(f"A row that is to be deleted is not there: {key}.")
-        return ReferenceTable(first.kinds, kept, types=first.types)
+        return _rows_of(first, rest)
 
     def select(self, relation: Input, where: Expression) -> ReferenceTable:
+        """The rows for which a condition is true."""
         table, attributes = _own(relation.table), relation.attributes
-
-        def passes(row: Row) -> bool:
-            here = {attribute: row[column] for attribute, column in attributes.items()}
-            return evaluate_row(where.node, here) is True
-
-        return _rows_of(table, [row for row in table.data if passes(row)])
+        rows = (({a: row[c] for a, c in attributes.items()}, row) for row in table.data)
+        return _rows_of(table, [row for own, row in rows if evaluate_row(where.node, own) is True])
 
     def matching(self, table: Table, rows: pa.Table) -> ReferenceTable:
-        wanted = {tuple(map(_canonical, row.values())) for row in rows.to_pylist()}
-        table = _own(table)
-        found = [row for row in table.data if _key(row, rows.column_names) in wanted]
-        return _rows_of(table, found)
+        """The semi-join of a relation with `rows`."""
+        keys = {tuple(map(_canonical, row.values())) for row in rows.to_pylist()}
+        own = _own(table)
+        return _rows_of(own, [row for row in own.data if _key(row, rows.column_names) in keys])
 
     def apart(self, table: Table, keys: Table) -> ReferenceTable:
-        gone = {_key(row, keys.kinds) for row in _own(keys).data}
-        table = _own(table)
-        return _rows_of(table, [row for row in table.data if _key(row, keys.kinds) not in gone])
+        """The anti-join of a result with `keys`."""
+        deleted = {_key(row, keys.kinds) for row in _own(keys).data}
+        own = _own(table)
+        return _rows_of(own, [row for row in own.data if _key(row, keys.kinds) not in deleted])
 
 
 def _own(table: Table) -> ReferenceTable:
@@ -197,7 +199,11 @@ def _rows_of(table: ReferenceTable, rows: list[Row]) -> ReferenceTable:
     return ReferenceTable(table.kinds, rows, types=table.types)
 
 
-def _key(row: Row, names: Iterable[str]) -> tuple[Any, ...]:
+def _all_rows(tables: Iterable[Table]) -> list[Row]:
+    return [row for table in tables for row in _own(table).data]
+
+
+def _key(row: Row, names: Iterable[str]) -> Key:
     return tuple(row[name] for name in names)
 
 
@@ -205,17 +211,22 @@ def _parts(output: Output) -> Iterator[str]:
     return (part for column in output.columns for part in column.parts)
 
 
-def _sum(output: Output, left: Row, right: Row) -> Row:
-    """⊕ of two rows of a result that have the same key."""
-    found = {name: left[name] for name in output.keep}
+def _add_row(groups: dict[Key, Row], output: Output, row: Row) -> None:
+    """Add (⊕) a row of a result to the one that has the same key, if there is one."""
+    key = _key(row, output.keep)
+    before = groups.get(key)
+    if before is None:
+        groups[key] = row
+        return
+    total = {name: before[name] for name in output.keep}
     for column in output.columns:
-        sides = ([row[part] for part in column.parts] for row in (left, right))
-        found |= dict(zip(column.parts, _plus(column.semiring, *sides), strict=True))
-    return found
+        for part, plus in zip(column.parts, column.semiring.plus, strict=True):
+            total[part] = _PLUS[plus](before[part], row[part])
+    groups[key] = total
 
 
 _PEAK = "the most it ever was: "
-"""With a floating-point sum goes its largest magnitude since it was last computed from rows."""
+"""The column beside a floating-point sum for its largest magnitude since it was computed from rows."""
 
 
 def _peak(row: Row, part: str) -> float:
@@ -232,18 +243,17 @@ def _is_lost(value: Any, peak: float) -> bool:
 
 
 def _joined(inputs: Sequence[Input], output: Output) -> Iterator[tuple[Row, dict[int, Row]]]:
-    """Every joined row as attributes, and the input row each part came from. NULL equals nothing."""
+    """Every joined row as attributes, and the rows of the inputs it was joined from."""
     rows: list[tuple[Row, dict[int, Row]]] = [({}, {})]
     for index in output.inputs:
         given = inputs[index]
-        assert isinstance(given.table, ReferenceTable)
-        found = []
-        for so_far, origins in rows:
-            for raw in given.table.data:
-                here = {attribute: raw[column] for attribute, column in given.attributes.items()}
-                if all(_same(so_far[a], v) for a, v in here.items() if a in so_far):
-                    found.append(({**so_far, **here}, {**origins, index: raw}))
-        rows = found
+        joined = []
+        for left, origins in rows:
+            for raw in _own(given.table).data:
+                right = {attribute: raw[column] for attribute, column in given.attributes.items()}
+                if all(_same(left[a], value) for a, value in right.items() if a in left):
+                    joined.append(({**left, **right}, {**origins, index: raw}))
+        rows = joined
     return iter(rows)
 
 
@@ -254,10 +264,9 @@ def _same(a: Any, b: Any) -> bool:
 
 def _product(column: Column, row: Row, origins: Mapping[int, Row]) -> list[Any]:
     factors = [_factor(factor, column.semiring, row, origins) for factor in column.factors]
-    result = list(column.semiring.one) if not factors else factors[0]
-    for factor in factors[1:]:
-        result = _times(column.semiring, result, factor)
-    return result
+    if not factors:
+        return list(column.semiring.one)
+    return reduce(partial(_times, column.semiring), factors)
 
 
 def _factor(factor: Factor, semiring: Semiring, row: Row, origins: Mapping[int, Row]) -> list[Any]:
@@ -274,10 +283,6 @@ def _times(semiring: Semiring, left: list[Any], right: list[Any]) -> list[Any]:
     return [evaluate_row(node, sides) for node in semiring.times_nodes]
 
 
-def _plus(semiring: Semiring, left: list[Any], right: list[Any]) -> list[Any]:
-    return [_PLUS[p](a, b) for p, a, b in zip(semiring.plus, left, right, strict=True)]
-
-
 def _skipping_null(choose: Any) -> Any:
     def plus(a: Any, b: Any) -> Any:
         if a is None or b is None:
@@ -287,29 +292,12 @@ def _skipping_null(choose: Any) -> Any:
     return plus
 
 
-def _add(a: Any, b: Any) -> Any:
-    if isinstance(a, float) and isinstance(b, Decimal):
-        return a + float(b)
-    if isinstance(a, Decimal) and isinstance(b, float):
-        return float(a) + b
-    return a + b
-
-
 _PLUS: dict[str, Any] = {
-    "sum": _add,
-    "min": _skipping_null(lambda a, b: b if _less(b, a) else a),
-    "max": _skipping_null(lambda a, b: b if _less(a, b) else a),
+    "sum": partial(arithmetic("add", operator.add), exp.Add()),
+    "min": _skipping_null(lambda a, b: b if less(b, a) else a),
+    "max": _skipping_null(lambda a, b: b if less(a, b) else a),
     "any": lambda a, b: a or b,
 }
-
-
-def _less(a: Any, b: Any) -> bool:
-    """SQL's order: NaN is greater than every number."""
-    if isinstance(a, float) and math.isnan(a):
-        return False
-    if isinstance(b, float) and math.isnan(b):
-        return True
-    return bool(a < b)
 
 
 _NAN = float("nan")
@@ -322,17 +310,6 @@ def _canonical(value: Any) -> Any:
     return value
 
 
-def _kind(attribute: str, inputs: Sequence[Input], output: Output) -> Kind:
-    holder = next(inputs[i] for i in output.inputs if attribute in inputs[i].attributes)
-    return holder.table.kinds[holder.attributes[attribute]]
-
-
-def _type(attribute: str, inputs: Sequence[Input], output: Output) -> Any:
-    holder = next(inputs[i] for i in output.inputs if attribute in inputs[i].attributes)
-    assert isinstance(holder.table, ReferenceTable)
-    return holder.table.types.get(holder.attributes[attribute])
-
-
 def _array(values: list[Any], dtype: Any) -> pa.Array:
     import pyarrow as pa
 
@@ -340,8 +317,7 @@ def _array(values: list[Any], dtype: Any) -> pa.Array:
         return pa.array(values, dtype)
     if any(isinstance(v, int) and not isinstance(v, bool) and abs(v) >= 2**63 for v in values):
         values = [None if v is None else Decimal(v) for v in values]
-    if any(
-        isinstance(v, float) for v in values
-    ):  # a NULL double counts as 0, and 0 × m is a decimal
+    if any(isinstance(v, float) for v in values):
+        # A NULL double counts as 0, and 0 × m is a decimal.
         values = [float(v) if isinstance(v, Decimal) else v for v in values]
     return pa.array(values)

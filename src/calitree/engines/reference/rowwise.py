@@ -38,7 +38,7 @@ def evaluate_row(node: exp.Expr, row: Row) -> Any:
     function = _OPERATORS.get(type(node))
     if function is None:
         raise ExpressionError(f"{node.sql()} ({type(node).__name__}) cannot be evaluated.")
-    operands = [evaluate_row(each, row) for each in _operands(node)]
+    operands = [evaluate_row(operand, row) for operand in _operands(node)]
     return None if any(value is None for value in operands) else function(node, *operands)
 
 
@@ -50,10 +50,10 @@ def _operands(node: exp.Expr) -> list[exp.Expr]:
     return [node.this]
 
 
-def alike(a: Any, b: Any) -> tuple[Any, Any]:
-    """Two values as one type: an integer meets a double as a double, a date a timestamp at 0:00.
+def common(a: Any, b: Any) -> tuple[Any, Any]:
+    """Two values in a common type: doubles if one is a double, timestamps if one is a timestamp.
 
-    Decimals and integers are compared exactly as they are.
+    Decimals and integers are compared exactly, as they are.
     """
     if isinstance(a, float) or isinstance(b, float):
         return double(a), double(b)
@@ -65,32 +65,36 @@ def alike(a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def equal(a: Any, b: Any) -> bool:
-    a, b = alike(a, b)
+    """SQL's equality of two values that are not NULL; NaN equals NaN."""
+    a, b = common(a, b)
     return bool(a == b) or (a != a and b != b)
 
 
 def less(a: Any, b: Any) -> bool:
-    """NaN is the greatest number."""
-    a, b = alike(a, b)
+    """SQL's order of two values that are not NULL; NaN is the greatest number."""
+    a, b = common(a, b)
     return a == a if b != b else bool(a < b)
 
 
 def arithmetic(name: str, plain: Callable[[Any, Any], Any]) -> Callable[[exp.Expr, Any, Any], Any]:
+    """An operator that is exact for decimals, and Python's own for other numbers."""
     exact = getattr(EXACT, name)
 
     def operate(node: exp.Expr, a: Any, b: Any) -> Any:
-        a, b = alike(a, b)
+        a, b = common(a, b)
         return exact(a, b) if isinstance(a, Decimal) or isinstance(b, Decimal) else plain(a, b)
 
     return operate
 
 
 def divide(node: exp.Expr, a: Any, b: Any) -> float | None:
+    """The quotient of two doubles; NULL if the divisor is 0."""
     return double(a) / double(b) if double(b) != 0 else None
 
 
 def remainder(node: exp.Expr, a: Any, b: Any) -> Any:
-    a, b = alike(a, b)
+    """The remainder with the sign of the dividend; NULL if the divisor is 0."""
+    a, b = common(a, b)
     if b == 0:
         return None
     if isinstance(a, float):
@@ -107,10 +111,12 @@ def _real(function: Callable[..., Any], *values: Any) -> float:
 
 
 def real(function: Callable[..., Any]) -> Callable[..., float]:
+    """An operator that computes with doubles."""
     return lambda node, *values: _real(function, *values)
 
 
 def round_half_away(node: exp.Expr, value: Any) -> float:
+    """ROUND: to so many decimals, halves away from zero."""
     decimals = node.args.get("decimals")
     power = 10.0 ** (int(decimals.name) if decimals is not None else 0)
     scaled = double(value) * power
@@ -122,6 +128,7 @@ def round_half_away(node: exp.Expr, value: Any) -> float:
 
 
 def like(node: exp.Expr, text: str) -> bool:
+    """LIKE and ILIKE."""
     pattern = node.expression.name
     if isinstance(node, exp.ILike):
         text, pattern = lower(text), lower(pattern)
@@ -131,16 +138,18 @@ def like(node: exp.Expr, text: str) -> bool:
 
 
 def lower(text: str) -> str:
-    """Character by character: no character becomes two."""
+    """Character by character, so that no character becomes two."""
     return "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
 
 
 def upper(text: str) -> str:
+    """Character by character, so that no character becomes two."""
     text = text.replace("ß", "ẞ")
     return "".join(char.upper() if len(char.upper()) == 1 else char for char in text)
 
 
 def substring(node: exp.Expr, text: str) -> str:
+    """SUBSTRING with a positive start, which counts from 1."""
     start, length = (node.args.get(key) for key in ("start", "length"))
     first = int(start.name) - 1 if start is not None else 0
     return text[first : first + int(length.name)] if length is not None else text[first:]
@@ -159,10 +168,12 @@ _PARTS: dict[str, Callable[[datetime], int]] = {
 
 
 def extract(node: exp.Expr, value: date) -> int:
+    """EXTRACT, of timestamps in UTC."""
     return _PARTS[node.name.upper()](naive(value))
 
 
 def truncate(node: exp.Expr, value: date) -> datetime:
+    """DATE_TRUNC, of timestamps in UTC."""
     unit, at = node.text("unit").upper(), timestamp(value).replace(second=0, microsecond=0)
     if unit == "MINUTE":
         return at
@@ -177,6 +188,7 @@ def truncate(node: exp.Expr, value: date) -> datetime:
 
 
 def cast(node: exp.Expr, value: Any) -> Any:
+    """CAST; TRY_CAST gives NULL where the value does not convert."""
     try:
         return CONVERSIONS[CASTS[node.args["to"].this]](value)
     except (ValueError, OverflowError):
@@ -231,13 +243,17 @@ def _literal(node: exp.Expr, row: Row) -> Any:
     return Decimal(text) if "." in text else int(text)
 
 
+def _sides(node: exp.Expr, row: Row) -> list[Any]:
+    return [evaluate_row(side, row) for side in (node.this, node.expression)]
+
+
 def _and(node: exp.Expr, row: Row) -> bool | None:
-    sides = [evaluate_row(side, row) for side in (node.this, node.expression)]
+    sides = _sides(node, row)
     return False if False in sides else None if None in sides else True
 
 
 def _or(node: exp.Expr, row: Row) -> bool | None:
-    sides = [evaluate_row(side, row) for side in (node.this, node.expression)]
+    sides = _sides(node, row)
     return True if True in sides else None if None in sides else False
 
 
@@ -250,7 +266,7 @@ def _is(node: exp.Expr, row: Row) -> bool:
 
 def _in(node: exp.Expr, row: Row) -> bool | None:
     value = evaluate_row(node.this, row)
-    items = [evaluate_row(each, row) for each in node.expressions]
+    items = [evaluate_row(item, row) for item in node.expressions]
     if value is None:
         return None
     if any(item is not None and equal(value, item) for item in items):
@@ -259,12 +275,12 @@ def _in(node: exp.Expr, row: Row) -> bool | None:
 
 
 def _same(node: exp.Expr, row: Row) -> bool:
-    a, b = (evaluate_row(side, row) for side in (node.this, node.expression))
+    a, b = _sides(node, row)
     return a is b if a is None or b is None else equal(a, b)
 
 
 def _nullif(node: exp.Expr, row: Row) -> Any:
-    a, b = (evaluate_row(side, row) for side in (node.this, node.expression))
+    a, b = _sides(node, row)
     return None if a is not None and b is not None and equal(a, b) else a
 
 
@@ -281,19 +297,16 @@ def _case(node: exp.Expr, row: Row) -> Any:
 
 
 def _coalesce(node: exp.Expr, row: Row) -> Any:
-    values = (evaluate_row(each, row) for each in (node.this, *node.expressions))
+    values = (evaluate_row(argument, row) for argument in (node.this, *node.expressions))
     return next((value for value in values if value is not None), None)
 
 
 def _extreme(node: exp.Expr, row: Row) -> Any:
-    best = None
-    for each in (node.this, *node.expressions):
-        value = evaluate_row(each, row)
-        if value is not None and best is not None:
-            worse = less(value, best) if isinstance(node, exp.Greatest) else less(best, value)
-            best = best if worse else value
-        else:
-            best = value if best is None else best
+    arguments = (evaluate_row(argument, row) for argument in (node.this, *node.expressions))
+    best, *others = [value for value in arguments if value is not None] or [None]
+    for value in others:
+        worse = less(value, best) if isinstance(node, exp.Greatest) else less(best, value)
+        best = best if worse else value
     return best
 
 

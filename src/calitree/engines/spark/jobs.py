@@ -1,4 +1,4 @@
-"""Running calls to Spark side by side, so that Ctrl-C stops them."""
+"""Running calls to Spark concurrently, so that Ctrl-C stops them."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 from calitree.engines.api.protocol import Watch
-from calitree.engines.spark.watch import EVERY, is_remote, watching
+from calitree.engines.spark.watch import POLL_SECONDS, is_remote, watching
 from calitree.errors import EngineError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-THREADS = 4
-"""How many calls run at a time: a small query leaves most of Spark idle."""
+CONCURRENT_CALLS = 4
+"""A small query leaves most of Spark idle."""
 
 Value = TypeVar("Value")
 
 
 class Jobs:
-    """Threads of our own in which to call Spark.
+    """A pool of threads that call Spark.
 
-    A single call takes one too: a Ctrl-C in the midst of it would leave the connection of the calling
-    thread out of step.
+    A single call runs in one of them too: Ctrl-C during a call would leave the connection of the
+    calling thread in an undefined state.
     """
 
     def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="calitree-spark")
+        self._pool = ThreadPoolExecutor(CONCURRENT_CALLS, thread_name_prefix="calitree-spark")
 
     def run(
         self,
@@ -39,9 +39,7 @@ class Jobs:
         tasks: Iterable[Callable[[], Value]],
         watch: Watch | None = None,
     ) -> list[Value]:
-        """Run all, some at a time; once one fails, no other is begun. `watch` is told how far they
-        have come.
-        """
+        """Run all, some at a time, and report progress to `watch`; once one fails, start no other."""
         tag, stopped = f"calitree-{uuid4().hex}", threading.Event()
 
         def begin(task: Callable[[], Value]) -> Value:
@@ -54,7 +52,7 @@ class Jobs:
         try:
             if watch is not None:
                 with watching(session, tag) as done:
-                    while wait(futures, timeout=EVERY).not_done:
+                    while wait(futures, timeout=POLL_SECONDS).not_done:
                         watch(done())
             return [future.result() for future in futures]
         except BaseException as error:
@@ -66,22 +64,18 @@ class Jobs:
 
 @contextmanager
 def _tagged(session: SparkSession, tag: str) -> Iterator[None]:
-    """What this thread asks of Spark can be told by its tag.
+    """Jobs that this thread starts have a tag.
 
-    Without Connect it is the context's own tag, as the session's is known only to the thread that
-    has set it.
+    Without Connect it is a tag of the context, as one of the session is known only to the thread
+    that has set it.
     """
-    if is_remote(session):
-        session.addTag(tag)
-    else:
-        session.sparkContext.addJobTag(tag)
+    owner: Any = session if is_remote(session) else session.sparkContext
+    kind = "Tag" if is_remote(session) else "JobTag"
+    getattr(owner, f"add{kind}")(tag)
     try:
         yield
     finally:
-        if is_remote(session):
-            session.removeTag(tag)
-        else:
-            session.sparkContext.removeJobTag(tag)
+        getattr(owner, f"remove{kind}")(tag)
 
 
 def _interrupt(session: SparkSession, tag: str, futures: Sequence[Future[Any]]) -> None:
@@ -113,9 +107,9 @@ def _reason(text: str) -> str:
     raised = text.rpartition("Traceback (most recent call last):")[2]
     if raised != text:
         python = raised.partition("\tat ")[0]
-        found = re.findall(r"^[\w.]+: .+", python, re.MULTILINE)
-        if found:
-            reason: str = found[-1]
+        errors = re.findall(r"^[\w.]+: .+", python, re.MULTILINE)
+        if errors:
+            reason: str = errors[-1]
             return re.sub(r"^calitree\.errors\.\w+: ", "", reason).strip()
     if "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND" in text:
         return "a message is lost with the executor that held it. Calibrate again."

@@ -1,5 +1,7 @@
-"""Relations of the Spark engine: what Spark reads by itself (its own tables, Parquet and CSV files, and
-anything at a URL), and what goes to it as Arrow data.
+"""Relations of the Spark engine.
+
+Spark reads its own tables, Parquet and CSV files, and anything at a URL; other sources are sent to it as
+Arrow data.
 """
 
 from __future__ import annotations
@@ -12,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.csv
 
+from calitree.engines.spark.fields import arrow_for_spark, fields_of, null_free
 from calitree.engines.spark.runtime import Runtime
-from calitree.engines.spark.table import SparkTable, arrow_for_spark, fields_of
+from calitree.engines.spark.table import SparkTable
 from calitree.errors import SchemaError
 from calitree.storage.frames import arrow_table, files_of
 from calitree.types import Kind
@@ -30,7 +33,7 @@ def relation_of(runtime: Runtime, label: str, frame: DataFrame) -> SparkTable:
     """The rows of a frame."""
     schema = frame.schema
     fields = fields_of(label, schema.names, schema)
-    present = frozenset(each.name for each in schema if not each.nullable)
+    present = frozenset(column.name for column in schema if not column.nullable)
     renamed = frame.toDF(*(field.name for field in fields.values()))
     return SparkTable(runtime, label, fields, frame=renamed, null_free=present)
 
@@ -44,12 +47,12 @@ def relation_of_arrow(runtime: Runtime, label: str, source: Any) -> SparkTable:
     for name, dtype in zip(given.schema.names, given.schema.types, strict=True):
         if pa.types.is_uint64(dtype):  # a decimal only to Spark, which has no such integer
             fields[name] = replace(fields[name], kind=Kind.INTEGER)
-    present = (n for n, c in zip(fields, held.columns, strict=True) if c.null_count == 0)
-    return SparkTable(runtime, label, fields, frame=frame, held=held, null_free=frozenset(present))
+    present = null_free(fields, held)
+    return SparkTable(runtime, label, fields, frame=frame, held=held, null_free=present)
 
 
 def read(session: SparkSession, name: str, source: Any) -> DataFrame | None:
-    """A frame that reads the source when it is used; None for what has to go through Arrow."""
+    """A lazy frame that reads the source; None for what has to be sent as Arrow data."""
     if isinstance(source, str):
         if re.match(r"[a-z][a-z0-9+.-]+:/", source):
             return _read_files(session, [source])
@@ -64,6 +67,7 @@ def read(session: SparkSession, name: str, source: Any) -> DataFrame | None:
 
 
 def is_table(session: SparkSession, name: str) -> bool:
+    """Whether Spark has a table or view of this name."""
     from pyspark.errors import PySparkException
 
     try:
@@ -89,36 +93,34 @@ def _read_files(session: SparkSession, files: list[str]) -> DataFrame:
 def _without_zones(
     reader: Any, frame: DataFrame, paths: list[str], file: str, tab: bool
 ) -> DataFrame:
-    """Timestamps that say no time zone have none; Spark would take them for the session's."""
+    """Timestamps without a time zone; Spark would take them to be in that of the session."""
     from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
 
-    if not any(isinstance(each.dataType, TimestampType) for each in frame.schema):
+    if not any(isinstance(column.dataType, TimestampType) for column in frame.schema):
         return frame
     options = pa.csv.ParseOptions(delimiter="\t" if tab else ",")
     with pa.csv.open_csv(file, parse_options=options) as beginning:
         zoned = {f.name for f in beginning.schema if pa.types.is_timestamp(f.type) and f.type.tz}
-    schema = StructType(
-        [
-            StructField(each.name, TimestampNTZType())
-            if isinstance(each.dataType, TimestampType) and each.name not in zoned
-            else each
-            for each in frame.schema
-        ]
-    )
-    read: DataFrame = reader.option("inferSchema", "false").schema(schema).csv(paths)
-    return read
+    columns = [
+        StructField(column.name, TimestampNTZType())
+        if isinstance(column.dataType, TimestampType) and column.name not in zoned
+        else column
+        for column in frame.schema
+    ]
+    typed: DataFrame = reader.option("inferSchema", "false").schema(StructType(columns)).csv(paths)
+    return typed
 
 
 def _url(file: str) -> str:
-    """A file of this machine, whatever Spark's default file system and working directory are."""
+    """The URL of a file, whatever Spark's default file system and working directory are."""
     if "://" in file:
         return file
-    # What was found is a name, not a pattern.
+    # The listing has names, not patterns.
     escaped = re.sub(r"([\[\]{}*?\\])", r"\\\1", str(Path(file).absolute()))
     return f"file://{escaped}"
 
 
 def _above_partitions(paths: list[str]) -> str | None:
-    """The directory above `year=2024/…`, so that Spark makes columns of such names."""
-    found = re.match(r"(.*?)/[^/=]+=[^/]*/", paths[0])
-    return found[1] if found else None
+    """The directory above `year=2024/…`, so that Spark adds columns for such partitions."""
+    base = re.match(r"(.*?)/[^/=]+=[^/]*/", paths[0])
+    return base[1] if base else None

@@ -1,4 +1,4 @@
-"""What tables and queries of the Spark engine run on: a session, its jobs, and views that stand for tables."""
+"""What tables and queries of the Spark engine share: a session, its jobs, and temporary views."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 from calitree.engines.api.protocol import Watch
 from calitree.engines.spark.jobs import Jobs, Value
 from calitree.engines.spark.session import spark_session
-from calitree.engines.spark.zone import UTC
+from calitree.engines.spark.sql.zone import UTC
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,24 +29,31 @@ class Runtime:
         """The session, if there is one already."""
         self.jobs = Jobs()
         self.lock = threading.RLock()
-        """Held by who gives a table its view."""
-        prefix = f"calitree_{uuid4().hex[:12]}"
-        self._names = (f"{prefix}_{i}" for i in count())
+        """Held while the session is started, and while a table gets its frame or its view.
+
+        Who holds it never waits for `jobs`, whose threads take it too.
+        """
+        self._prefix, self._numbers = f"calitree_{uuid4().hex[:12]}", count()
         self._abandoned: deque[str] = deque()
 
     @property
     def session(self) -> SparkSession:
+        """The session; it is started if there is none."""
         if self.started is None:
-            self.started = spark_session()
+            with self.lock:
+                if self.started is None:
+                    self.started = spark_session()
         return self.started
 
     def adopt(self, session: SparkSession) -> None:
-        """Take the session that a frame came with, if there is none yet."""
-        if self.started is None:
-            self.started = session
+        """Use the session that a frame came with, if there is none yet."""
+        with self.lock:
+            if self.started is None:
+                self.started = session
 
     @property
     def is_in_utc(self) -> bool:
+        """Whether the session's time zone is UTC."""
         return self.session.conf.get("spark.sql.session.timeZone") in UTC
 
     def run(self, tasks: Iterable[Callable[[], Value]], watch: Watch | None = None) -> list[Value]:
@@ -61,14 +68,15 @@ class Runtime:
         return self.session.createDataFrame(held, schema)
 
     def next_view(self) -> str:
-        """A name for a view that nobody has."""
-        return next(self._names)
+        """A new name for a view."""
+        return f"{self._prefix}_{next(self._numbers)}"
 
     def abandon(self, view: str) -> None:
-        """Drop a view later: a finaliser, which tells that its table is gone, must not call Spark."""
+        """Have a view dropped by the next contraction: finalisers, which call this, must not call Spark."""
         self._abandoned.append(view)
 
     def drop_abandoned(self) -> None:
+        """Drop the views of tables that are gone."""
         while self._abandoned:
             with suppress(IndexError):
                 self.session.catalog.dropTempView(self._abandoned.popleft())

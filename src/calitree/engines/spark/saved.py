@@ -1,11 +1,12 @@
-"""Tables of the Spark engine in files: large messages are written and read by Spark, in parallel.
+"""Saved tables of the Spark engine: large messages are written and read by Spark, in parallel.
 
-Small ones go through this process, which takes less time than a job, and works where Spark's
-machines do not see the directory.
+Small ones go through this process, which takes less time than a job, and works where the directory is
+not visible to Spark's machines.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,18 +15,11 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyarrow import parquet
 
+from calitree.engines.spark.fields import BIGINT, DECIMAL, Field, arrow_for_spark, fields_of, in_utc
 from calitree.engines.spark.jobs import explained
-from calitree.engines.spark.numbers import BIGINT, DECIMAL, Field
 from calitree.engines.spark.read import is_table, read
 from calitree.engines.spark.runtime import Runtime
-from calitree.engines.spark.table import (
-    SparkTable,
-    arrow_for_spark,
-    arrow_schema,
-    fields_of,
-    in_utc,
-    quoted,
-)
+from calitree.engines.spark.table import SparkTable, arrow_schema, quoted
 from calitree.errors import EngineError, MissingRelationError
 from calitree.storage.filesystem import filesystem_of, is_url, shown, url_of
 from calitree.storage.table_format import (
@@ -49,10 +43,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-SMALL = 16 << 20
-"""Bytes of a message that goes through this process."""
+MAX_COLLECTED_BYTES = 16 << 20
+"""Of a message that goes through this process."""
 
-FILE = 64 << 20
+FILE_BYTES = 64 << 20
 """About how many bytes a file has that Spark writes."""
 
 
@@ -60,7 +54,7 @@ FILE = 64 << 20
 
 
 def origin(runtime: Runtime, table: SparkTable) -> Origin:
-    """Where the rows of a relation are."""
+    """Where the rows of a relation are stored."""
     if table.saved is not None:
         return Origin(schema_of_text(table.saved.schema), table.saved.nbytes, table.saved.source)
     schema = arrow_schema(table)
@@ -77,29 +71,30 @@ def _source(runtime: Runtime, table: SparkTable) -> Source:
     with explained(f"find the files of {table.label}"):
         if isinstance(given, str) and not is_url(given) and is_table(runtime.session, given):
             return Source("table", table=given)
-        paths = [_path(each) for each in table.frame.inputFiles()]
+        paths = [_path(url) for url in table.frame.inputFiles()]
     return Source("files", tuple(_file(path, table) for path in sorted(paths)))
 
 
-def _path(text: str) -> str:
-    """A file as pyarrow finds it; Spark tells URLs, also of files on this machine."""
-    return unquote(url_of(text).path) if text.startswith("file:") else text
+def _path(url: str) -> str:
+    """A file as pyarrow finds it; Spark has URLs also of files on this machine."""
+    return unquote(url_of(url).path) if url.startswith("file:") else url
 
 
 def _file(path: str, table: SparkTable) -> SavedFile:
     try:
         return file_at(path)
-    except EngineError:  # Spark reaches it, and we do not
+    except EngineError:  # Spark can read it, and this process cannot
         return SavedFile(path, table.nbytes, ())
 
 
 def restored_relation(runtime: Runtime, saved: SavedRelation) -> SparkTable:
+    """A saved relation; its source is opened when it is first needed."""
     schema = schema_of_text(saved.schema)
     fields = _fields(saved.name, schema.names, schema)
     for name, kind in saved.kinds.items():
         fields[name] = replace(fields[name], kind=kind)
     frame = partial(_rows_of, runtime, saved, fields)
-    table = SparkTable(runtime, saved.name, fields, later=frame, null_free=saved.null_free)
+    table = SparkTable(runtime, saved.name, fields, lazy_frame=frame, null_free=saved.null_free)
     table.known_rows, table.saved = saved.rows, saved
     return table
 
@@ -119,11 +114,11 @@ def _rows_of(runtime: Runtime, saved: SavedRelation, fields: dict[str, Field]) -
         with explained(f"read {name}"):
             frame = read(runtime.session, name, given)
             assert frame is not None
-            found = fields_of(name, frame.columns, frame.schema)
-            if {n: each.kind for n, each in found.items()} != saved.kinds:
+            columns = fields_of(name, frame.columns, frame.schema)
+            if {n: field.kind for n, field in columns.items()} != saved.kinds:
                 raise EngineError(f"the columns of {given} are not what they were")
             casts = (
-                f"CAST({quoted(n)} AS {each.type}) AS {each.name}" for n, each in fields.items()
+                f"CAST({quoted(n)} AS {field.type}) AS {field.name}" for n, field in fields.items()
             )
             return frame.selectExpr(*casts)
     except EngineError as error:
@@ -143,40 +138,42 @@ def write(runtime: Runtime, table: SparkTable, path: str) -> SavedMessage:
     names = [field.name for field in table.fields.values()]
     if not columns:
         schema = pa.schema([])
-    elif table.held is not None or table.nbytes <= SMALL:
+    elif table.held is not None or table.nbytes <= MAX_COLLECTED_BYTES:
         held = table.collected().select(names)
         schema = held.schema
-        write_parquet(pa.table([portable(each) for each in held.columns], names), path)
+        write_parquet(pa.table(list(map(portable, held.columns)), names), path)
     else:
         from pyspark.sql.pandas.types import to_arrow_schema
 
         schema = to_arrow_schema(table.frame.select(*names).schema, timezone="UTC")
         _write_by_spark(runtime, table, path)
-    types = pa.schema(pa.field(each.name, in_utc(each.type)) for each in schema)
+    types = pa.schema(pa.field(column.name, in_utc(column.type)) for column in schema)
     return SavedMessage(path, table.rows, table.nbytes, text_of_schema(types), columns)
 
 
 def _described(name: str, field: Field, annotation: bool) -> SavedColumn:
     kind = field.kind
     if kind is Kind.INTEGER and not field.coded and field.type.startswith("DECIMAL"):
-        kind = Kind.DECIMAL  # what Spark makes of integers of 64 bits without a sign
-    return SavedColumn(name, kind, annotation, field.coded, field.scale, field.bound, field.exact)
+        kind = Kind.DECIMAL  # which Spark has instead of unsigned integers of 64 bits
+    return SavedColumn(
+        name,
+        kind,
+        annotation,
+        coded=field.coded,
+        scale=field.scale,
+        bound=field.bound,
+        exact=field.exact,
+    )
 
 
 def _write_by_spark(runtime: Runtime, table: SparkTable, path: str) -> None:
-    texts = []
-    for field in table.fields.values():
-        text = field.name
-        if field.kind is Kind.TIMESTAMP_TZ:
-            text = f"unix_micros({text})"
-        elif field.kind is Kind.NULL:
-            text = f"CAST({text} AS INT)"
-        texts.append(f"{text} AS {field.name}")
-    frame = table.frame.selectExpr(*texts).coalesce(max(4, table.nbytes // FILE))
+    columns = _converted(table.fields.values(), _STORED, "{name}")
+    frame = table.frame.selectExpr(*columns).coalesce(max(4, table.nbytes // FILE_BYTES))
     with explained(f"write {table.label}"):
         runtime.run([partial(frame.write.parquet, _spark_path(path))])
     system, _ = filesystem_of(path)
-    rows = sum(parquet.read_metadata(each, filesystem=system).num_rows for each in parts_of(path))
+    footers = (parquet.read_metadata(part, filesystem=system) for part in parts_of(path))
+    rows = sum(footer.num_rows for footer in footers)
     if rows != table.rows:
         raise EngineError(
             f"Spark wrote {rows:,} rows of {table.rows:,} to {shown(path)}. Save to a place that "
@@ -189,47 +186,56 @@ def _spark_path(path: str) -> str:
 
 
 def restored_message(runtime: Runtime, saved: SavedMessage) -> SparkTable:
+    """A saved message; it is read when it is first needed."""
     label = f"the saved message by {', '.join(saved.attributes) or 'nothing'}"
     if not saved.columns:
         held = pa.table({"c0": [True] * saved.rows})
         return SparkTable(runtime, label, {}, held=held, key=frozenset())
     schema = schema_of_text(saved.schema)
     fields = _fields(label, [column.name for column in saved.columns], schema)
-    for column, each in zip(saved.columns, schema, strict=True):
-        found = replace(fields[column.name], exact=column.exact)
+    for column, dtype in zip(saved.columns, schema.types, strict=True):
+        field = replace(fields[column.name], exact=column.exact)
         if column.coded:
-            width = BIGINT if pa.types.is_int64(each.type) else DECIMAL
-            scale, bound = column.scale, column.bound
-            found = replace(
-                found, type=width, kind=column.kind, scale=scale, bound=bound, coded=True
+            field = replace(
+                field,
+                type=BIGINT if pa.types.is_int64(dtype) else DECIMAL,
+                kind=column.kind,
+                scale=column.scale,
+                bound=column.bound,
+                coded=True,
             )
-        fields[column.name] = found
+        fields[column.name] = field
     frame = partial(_message_frame, runtime, saved, list(fields.values()))
     key = frozenset(saved.attributes)
-    table = SparkTable(runtime, label, fields, later=frame, key=key)
+    table = SparkTable(runtime, label, fields, lazy_frame=frame, key=key)
     table.known_rows = saved.rows
     table.measured = {column.name for column in saved.columns if column.coded}
     return table
 
 
 def _message_frame(runtime: Runtime, saved: SavedMessage, fields: list[Field]) -> DataFrame:
-    if saved.nbytes <= SMALL:
+    if saved.nbytes <= MAX_COLLECTED_BYTES:
         return runtime.local_frame(arrow_for_spark("a saved message", saved.read()))
-    texts = []
-    for field in fields:
-        text = f"CAST({field.name} AS {field.type})"
-        if field.kind is Kind.TIMESTAMP_TZ:
-            text = f"timestamp_micros({field.name})"
-        elif field.kind is Kind.NULL:
-            text = field.name
-        texts.append(f"{text} AS {field.name}")
+    columns = _converted(fields, _RESTORED, "CAST({name} AS {type})")
     with explained(f"read {shown(saved.path)}"):
-        return runtime.session.read.parquet(_spark_path(saved.path)).selectExpr(*texts)
+        return runtime.session.read.parquet(_spark_path(saved.path)).selectExpr(*columns)
+
+
+_STORED = {Kind.TIMESTAMP_TZ: "unix_micros({name})", Kind.NULL: "CAST({name} AS INT)"}
+_RESTORED = {Kind.TIMESTAMP_TZ: "timestamp_micros({name})", Kind.NULL: "{name}"}
+
+
+def _converted(fields: Iterable[Field], by_kind: Mapping[Kind, str], other: str) -> list[str]:
+    """Columns as SQL, written as these formats have it by kind."""
+    return [
+        f"{by_kind.get(field.kind, other).format(**vars(field))} AS {field.name}"
+        for field in fields
+    ]
 
 
 def _fields(label: str, names: list[str], schema: pa.Schema) -> dict[str, Field]:
     """The columns as Spark will have them; nothing is read for it."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    there = arrow_for_spark(label, schema.empty_table()).schema
-    return fields_of(label, names, from_arrow_schema(there, prefer_timestamp_ntz=True))
+    on_spark = arrow_for_spark(label, schema.empty_table()).schema
+    return fields_of(label, names, from_arrow_schema(on_spark, prefer_timestamp_ntz=True))

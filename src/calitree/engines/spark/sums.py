@@ -13,17 +13,18 @@ It is a GROUP BY over all of them, those that are subtracted with their signs ch
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from calitree.engines.api.contraction import Column, Input, Output, Stored, Table
+from calitree.engines.api.contraction import Column, Input, Output, Stored
 from calitree.engines.api.semiring import SUM_PRODUCT
+from calitree.engines.spark.checkpoints import LOST, result
+from calitree.engines.spark.fields import DOUBLE, Field, field_of
 from calitree.engines.spark.jobs import explained
-from calitree.engines.spark.keeping import result
-from calitree.engines.spark.numbers import DOUBLE, LIMITS, Field, Writer
-from calitree.engines.spark.query import Query, write_query
 from calitree.engines.spark.runtime import Runtime
-from calitree.engines.spark.table import SparkTable, field_of, measure
+from calitree.engines.spark.sql.statement import SelectStatement, write_output
+from calitree.engines.spark.sql.whole_numbers import LIMITS, SqlWriter
+from calitree.engines.spark.table import SparkTable, measure
 from calitree.types import Kind
 
 if TYPE_CHECKING:
@@ -39,16 +40,16 @@ def add(
 ) -> SparkTable | None:
     """The ⊕-sum of results of this output, less those in `minus`; None if digits would be lost."""
     tables = [*plus, *minus]
-    measure(runtime, {each: {n for n, f in each.fields.items() if f.coded} for each in tables})
-    query = _sum_of(output, plus, minus, ())
-    doubles = [part for part in _parts(output) if minus and query.fields[part].type == DOUBLE]
+    measure(runtime, {table: {n for n, f in table.fields.items() if f.coded} for table in tables})
+    statement = _sum_of(output, plus, minus, ())
+    doubles = [part for part in _parts(output) if minus and statement.fields[part].type == DOUBLE]
     if doubles:
-        query = _sum_of(output, plus, minus, doubles)
-    text, fields = query.text, dict(query.fields)
+        statement = _sum_of(output, plus, minus, doubles)
+    text, fields = statement.text, dict(statement.fields)
     lost = [_is_lost(fields[part], fields.pop(_subtracted(part))) for part in doubles]
     if rows is not None:
-        listed = [each.name for each in fields.values()]
-        listed += [f"({' OR '.join(lost)}) AS lost"] if lost else []
+        listed = [field.name for field in fields.values()]
+        listed += [f"({' OR '.join(lost)}) AS {LOST}"] if lost else []
         text = f"SELECT {', '.join(listed)} FROM ({text}) WHERE {fields[rows].name} <> 0"
 
     def computed() -> SparkTable | None:
@@ -57,8 +58,8 @@ def add(
 
     by = f" by {', '.join(output.keep)}" if output.keep else ""
     with explained(f"add {', '.join(c.name for c in output.columns) or 'rows'}{by}"):
-        (found,) = runtime.run([computed])
-    return found
+        (total,) = runtime.run([computed])
+    return total
 
 
 def _parts(output: Output) -> list[str]:
@@ -67,26 +68,15 @@ def _parts(output: Output) -> list[str]:
 
 
 def _subtracted(part: str) -> str:
-    """The column that tells how much was subtracted from another; NULL where nothing was."""
+    """The column of how much was subtracted from another; NULL where nothing was."""
     return f"|{part}|"
 
 
 def _is_lost(total: Field, subtracted: Field) -> str:
-    """Whether a sum is but the noise of a difference. To Spark NaN is the greatest number."""
+    """Whether a sum is mere rounding error of a difference. To Spark NaN is the greatest number."""
     size, less = f"ABS({total.name})", subtracted.name
     kept = f"{size} >= {less} / 100 AND {size} < DOUBLE('Infinity')"
     return f"({less} IS NOT NULL AND NOT ({kept}))"
-
-
-@dataclass(frozen=True)
-class _Union:
-    """Results one below the other, as an input of a query."""
-
-    fields: Mapping[str, Field]
-    view: str
-    known_rows: int
-    """How many rows may be summed into one: each result has one of each key."""
-    key: frozenset[str] | None = None
 
 
 def _sum_of(
@@ -94,15 +84,15 @@ def _sum_of(
     plus: Sequence[SparkTable],
     minus: Sequence[SparkTable],
     doubtful: Sequence[str],
-) -> Query:
-    """The query for the sum, with how much was subtracted from the columns that are doubtful."""
-    columns = [replace(each, factors=(Stored(0, each.name),)) for each in output.columns]
+) -> SelectStatement:
+    """The statement for the sum, with how much was subtracted from the columns that are doubtful."""
+    columns = [replace(column, factors=(Stored(0, column.name),)) for column in output.columns]
     columns += [
         Column(name, SUM_PRODUCT, (Stored(0, name),)) for name in map(_subtracted, doubtful)
     ]
     union = _union(output, plus, minus, doubtful)
-    given = Input(cast(Table, union), {name: name for name in output.keep})
-    return write_query([given], Output((0,), (), output.keep, tuple(columns)), utc=True)
+    given = Input(union, {name: name for name in output.keep})
+    return write_output([given], Output((0,), (), output.keep, tuple(columns)), utc=True)
 
 
 def _union(
@@ -110,7 +100,8 @@ def _union(
     plus: Sequence[SparkTable],
     minus: Sequence[SparkTable],
     doubtful: Sequence[str],
-) -> _Union:
+) -> SparkTable:
+    """The UNION ALL of results, with as many rows as may be summed into one: one of each result."""
     tables = [*plus, *minus]
     fields: dict[str, Field] = {}
     columns: list[list[str]] = []
@@ -120,10 +111,9 @@ def _union(
         columns.append(texts)
 
     for name in output.keep:
-        every = [table.fields[name] for table in tables]
-        put(name, every[0], [each.name for each in every])
+        put(name, tables[0].fields[name], [table.fields[name].name for table in tables])
     for part in _parts(output):
-        field, texts = _alike([table.fields[part] for table in tables])
+        field, texts = _common([table.fields[part] for table in tables])
         signed = [f"(-{text})" for text in texts[len(plus) :]]
         put(part, field, texts[: len(plus)] + signed)
     for part in doubtful:
@@ -136,31 +126,34 @@ def _union(
         # UNION directly over a checkpoint can fail (it knows constraints on columns that are gone).
         listed = [f"{texts[at]} AS u{i}" for i, texts in enumerate(columns)] or ["TRUE AS u0"]
         selects.append(f"SELECT {', '.join(listed)} FROM {table.view}")
-    return _Union(fields, f"({' UNION ALL '.join(selects)})", len(tables))
+    subquery = f"({' UNION ALL '.join(selects)})"
+    union = SparkTable(tables[0].runtime, "a union", fields, subquery=subquery)
+    union.known_rows = len(tables)
+    return union
 
 
-def _alike(fields: Sequence[Field]) -> tuple[Field, list[str]]:
-    """One annotation in several tables: as one type, and how each table's is written in it."""
-    exact = all(each.exact for each in fields)
-    if all(each.is_whole for each in fields):
-        return _alike_whole(fields, exact)
-    if all(each.kind.is_number for each in fields):
-        return Field("", DOUBLE, Kind.FLOAT, exact=exact), [_double(each) for each in fields]
-    return replace(fields[0], exact=exact), [each.name for each in fields]
+def _common(fields: Sequence[Field]) -> tuple[Field, list[str]]:
+    """One annotation of several tables: its common type, and each table's written in that."""
+    exact = all(field.exact for field in fields)
+    if all(field.is_whole for field in fields):
+        return _common_whole(fields, exact)
+    if all(field.kind.is_number for field in fields):
+        return Field("", DOUBLE, Kind.FLOAT, exact=exact), list(map(_double, fields))
+    return replace(fields[0], exact=exact), [field.name for field in fields]
 
 
-def _alike_whole(fields: Sequence[Field], exact: bool) -> tuple[Field, list[str]]:
-    scale = max(each.scale for each in fields)
+def _common_whole(fields: Sequence[Field], exact: bool) -> tuple[Field, list[str]]:
+    scale = max(field.scale for field in fields)
     for width, limit in LIMITS.items():
-        writer = Writer({}, width, utc=True)
-        numbers = [writer.shifted(writer.column(each.name, each), scale) for each in fields]
+        writer = SqlWriter({}, width, utc=True)
+        numbers = [writer.shifted(writer.column(field.name, field), scale) for field in fields]
         if writer.peak <= limit:
             break
     if width == DOUBLE:
-        return Field("", DOUBLE, Kind.FLOAT, exact=False), [_double(each) for each in fields]
-    kind, bound = Kind.DECIMAL if scale else Kind.INTEGER, max(each.bound for each in numbers)
-    field = Field("", width, kind, scale, bound, coded=True, exact=exact)
-    return field, [each.text for each in numbers]
+        return Field("", DOUBLE, Kind.FLOAT, exact=False), list(map(_double, fields))
+    kind, bound = Kind.DECIMAL if scale else Kind.INTEGER, max(n.bound for n in numbers)
+    common = Field("", width, kind, scale, bound, coded=True, exact=exact)
+    return common, [number.text for number in numbers]
 
 
 def _double(field: Field) -> str:
@@ -172,17 +165,17 @@ def typed(
     fields: Mapping[str, Field], tables: Sequence[SparkTable], frame: DataFrame
 ) -> dict[str, Field]:
     """The columns of a union: where the tables' types differ, Spark has chosen one."""
-    found = {}
+    columns = {}
     for name, field in fields.items():
-        every = [table.fields[name] for table in tables]
-        exact = field.exact and all(each.exact for each in every)
-        found[name] = replace(field, exact=exact)
+        summands = [table.fields[name] for table in tables]
+        exact = field.exact and all(summand.exact for summand in summands)
+        columns[name] = replace(field, exact=exact)
         if field.coded:
             continue
-        found[name] = replace(found[name], bound=max(each.bound for each in every))
-        if len({each.type for each in every}) > 1:
-            made = field_of(field.name, frame.schema[field.name].dataType)
-            whole = all(each.kind is Kind.INTEGER for each in every)
-            kind = Kind.INTEGER if whole else made.kind
-            found[name] = replace(made, kind=kind, exact=exact)
-    return found
+        columns[name] = replace(columns[name], bound=max(s.bound for s in summands))
+        if len({summand.type for summand in summands}) > 1:
+            chosen = field_of(field.name, frame.schema[field.name].dataType)
+            integers = all(summand.kind is Kind.INTEGER for summand in summands)
+            kind = Kind.INTEGER if integers else chosen.kind
+            columns[name] = replace(chosen, kind=kind, exact=exact)
+    return columns

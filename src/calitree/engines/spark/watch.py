@@ -1,4 +1,4 @@
-"""How far jobs of Spark's have come."""
+"""The progress of Spark's jobs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-EVERY = 0.25
-"""Seconds between two looks."""
+POLL_SECONDS = 0.25
 
 
 def is_remote(session: SparkSession) -> bool:
@@ -21,23 +20,23 @@ def is_remote(session: SparkSession) -> bool:
 
 @contextmanager
 def watching(session: SparkSession, tag: str) -> Iterator[Callable[[], float]]:
-    """Inside, how large a part of the tasks that are known so far is done, between 0 and 1.
+    """Inside, a function for the fraction of the known tasks that are done, between 0 and 1.
 
-    Asking never waits for Spark, so that Ctrl-C does not either.
+    It never waits for Spark, so that Ctrl-C does not either.
     """
-    found = [0.0]
-    with _on_connect(session, found) if is_remote(session) else _on_classic(session, tag, found):
-        yield lambda: found[0]
+    done = [0.0]
+    with _on_connect(session, done) if is_remote(session) else _on_classic(session, tag, done):
+        yield lambda: done[0]
 
 
 @contextmanager
-def _on_classic(session: SparkSession, tag: str, found: list[float]) -> Iterator[None]:
+def _on_classic(session: SparkSession, tag: str, done: list[float]) -> Iterator[None]:
     ended = threading.Event()
 
     def look() -> None:
-        while not ended.wait(EVERY):
+        while not ended.wait(POLL_SECONDS):
             with suppress(Exception):  # a session that is being stopped; nothing depends on this
-                found[0] = _done(session, tag)
+                done[0] = _done(session, tag)
 
     thread = threading.Thread(target=look, name="calitree-watch", daemon=True)
     thread.start()
@@ -60,15 +59,15 @@ def _done(session: SparkSession, tag: str) -> float:
 
 
 @contextmanager
-def _on_connect(session: SparkSession, found: list[float]) -> Iterator[None]:
-    def heard(stages: Any, **_: Any) -> None:
+def _on_connect(session: SparkSession, done: list[float]) -> Iterator[None]:
+    def progressed(stages: Any, **_: Any) -> None:
         total = sum(stage.num_tasks for stage in stages or ())
         if total:
-            found[0] = sum(stage.num_completed_tasks for stage in stages) / total
+            done[0] = sum(stage.num_completed_tasks for stage in stages) / total
 
     client: Any = session
-    client.registerProgressHandler(heard)
+    client.registerProgressHandler(progressed)
     try:
         yield
     finally:
-        client.removeProgressHandler(heard)
+        client.removeProgressHandler(progressed)

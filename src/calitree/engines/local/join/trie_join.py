@@ -15,7 +15,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from calitree.engines.local.vm.compiled import compiled, inlined
+from calitree.engines.local.vm.compiled import compiled, helper
 
 Records = np.ndarray[Any, Any]
 
@@ -154,7 +154,7 @@ def _search(driver: Any, first: int, n: int, slot: Any, selection: int) -> int:
     return count
 
 
-@inlined
+@helper
 def _driver(slots: Records, begin: int, end: int) -> int:
     """The slot whose values are looked up in the others.
 
@@ -175,7 +175,7 @@ def _driver(slots: Records, begin: int, end: int) -> int:
     return driver
 
 
-@inlined
+@helper
 def _index(slot: Any, searches: int) -> bool:
     """Index the slot's range if that is worth it, now that so many values are to be looked up.
 
@@ -251,7 +251,7 @@ def next_rows(join: JoinState, depth: int, room: int) -> tuple[int, int, int]:
     return depth, rows, 0
 
 
-@inlined
+@helper
 def _bind(slots: Records, leaves: Records, begin: int, end: int, match: int) -> None:
     """Bind the variable of these slots to one of its matches.
 

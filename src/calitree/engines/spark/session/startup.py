@@ -1,9 +1,9 @@
 """Starting Spark in half the time.
 
 Most of the wait for Spark is the JVM reading, checking and linking some twenty thousand classes.
-Java 25 can keep the outcome in a file (an ahead-of-time cache, JEP 483 and 514) and start from
-that. Making the file takes half a minute and 200 MB of the user's cache directory, so it is made
-only when asked for, by `warm_up()`.
+Java 25 can store the outcome in a file (an ahead-of-time cache, JEP 483 and 514) and start from
+that. Writing the file takes half a minute and 200 MB of the user's cache directory, so only
+`warm_up()` does it.
 
 The JVM checks the file against its own version and every jar of Spark's, and does without it if
 anything has changed.
@@ -48,7 +48,7 @@ spark.table("stored").mapInArrow(lambda batches: batches, "k long, x double, s s
 
 
 def startup_options(java_home: Path) -> list[str]:
-    """The options with which the JVM in `java_home` starts from its cache; none without one."""
+    """The options with which the JVM in `java_home` starts from its cache; empty without one."""
     path = _cache_file(java_home)
     if not path.is_file():
         return []
@@ -57,7 +57,7 @@ def startup_options(java_home: Path) -> list[str]:
 
 
 def warm_up() -> Path:
-    """Make the cache for the Java and the Spark that `spark_session` would start here."""
+    """Write the cache for the Java and the Spark that `spark_session` would start here."""
     java_home = ensure_java()
     java = probe(java_home / "bin" / "java")
     if java is None or java.major < OLDEST_JAVA:
@@ -68,20 +68,20 @@ def warm_up() -> Path:
     path = _cache_file(java_home)
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
-        made = Path(scratch) / "made.aot"
-        # The JVM writes the file after Python has gone. It holds the pipe until it has, and
+        written = Path(scratch) / "written.aot"
+        # The JVM writes the file after Python has ended. It holds the pipe until it has, and
         # `run` reads to the end of that.
         practice = subprocess.run(
-            [sys.executable, "-c", PRACTICE, f'"-XX:AOTCacheOutput={made}"', f"{scratch}/rows"],
+            [sys.executable, "-c", PRACTICE, f'"-XX:AOTCacheOutput={written}"', f"{scratch}/rows"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             check=False,
             text=True,
         )
-        if practice.returncode or not made.is_file():
+        if practice.returncode or not written.is_file():
             raise EngineError(f"No start-up cache was made. Spark said:\n{practice.stdout[-2000:]}")
-        made.replace(path)
+        written.replace(path)
     return path
 
 

@@ -1,10 +1,10 @@
-"""Exact arithmetic for Spark: integers and decimals as whole numbers whose size is known before.
+"""Exact arithmetic on Spark: integers and decimals as whole numbers with known bounds.
 
 Where a number does not fit, Spark would wrap, raise or round, depending on the session. So a decimal
-is computed with as the integer value × 10^scale (twice as fast as Spark's decimals, too), and each
-step carries a bound on what it can reach. If no step can leave BIGINT, BIGINT it is; else DECIMAL(38),
-which is three times slower; beyond that only doubles are left, and the result is no longer exact.
-Nothing can overflow then, whatever the session's ANSI mode.
+is computed with as the integer value × 10^scale (twice as fast as Spark's decimals, too), and every
+intermediate result has an upper bound. If all bounds fit BIGINT, that is the type to compute in; else
+DECIMAL(38), which is three times slower; beyond that only doubles are left, and the result is no longer
+exact. So nothing can overflow, whatever the session's ANSI mode.
 
 What is not arithmetic is written by `calitree.sql.spark`.
 """
@@ -13,59 +13,52 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from operator import itemgetter
 from typing import NamedTuple
 
 from sqlglot import exp
 
-from calitree.engines.spark.zone import as_in_utc
+from calitree.engines.spark.fields import BIGINT, DECIMAL, DOUBLE, Field
+from calitree.engines.spark.sql.zone import as_in_utc
 from calitree.sql.nodes import kind_of, marked
 from calitree.sql.rules.conversions import CASTS
 from calitree.sql.spark import to_spark
 from calitree.types import Kind
 
-BIGINT, DECIMAL, DOUBLE = "BIGINT", "DECIMAL(38,0)", "DOUBLE"
 LIMITS: dict[str, float] = {BIGINT: 2**63 - 1, DECIMAL: 10**38 - 1, DOUBLE: math.inf}
-"""The widths to compute in, narrowest first, and the largest number that each can hold."""
+"""The types to compute in, narrowest first, and the largest number that each can hold."""
 
-_LARGEST_SCALE = 37
+_MAX_SCALE = 37
 _ROUNDED_FROM = 10**31
 """From here on Spark rounds a decimal of more than 6 places when it is multiplied by 10^places."""
 
 
-@dataclass(frozen=True)
-class Field:
-    """A column as Spark has it: its name there, its type, and how large its numbers can be."""
-
-    name: str
-    type: str
-    kind: Kind
-    scale: int = 0
-    bound: int = 0
-    """No value × 10^scale is further from zero; of integers and decimals only."""
-    coded: bool = False
-    """Holds value × 10^scale, not the value."""
-    exact: bool = True
-
-    @property
-    def is_whole(self) -> bool:
-        return self.kind in (Kind.INTEGER, Kind.DECIMAL)
-
-
-class Whole(NamedTuple):
-    """A number × 10^scale as SQL text, and how far from zero it can be."""
+class WholeNumber(NamedTuple):
+    """A number × 10^scale as SQL text, and an upper bound of its absolute value."""
 
     text: str
     scale: int
     bound: int
 
 
-class Writer:
+class _Operation(NamedTuple):
+    """An operation on whole numbers of one scale: its SQL, and its bound from those of its operands."""
+
+    form: str
+    bound: Callable[[Sequence[int]], int]
+    can_overflow: bool = True
+
+    @property
+    def is_unary(self) -> bool:
+        return self.form.count("{}") == 1
+
+
+class SqlWriter:
     """Writes expressions over `fields` as SQL, computing with whole numbers of one width.
 
-    A column's name in the expressions is its SQL text (`i0.c3`), by which `fields` knows it.
-    Afterwards `peak` is the largest number that may have come up, to be compared with the limit of
-    the width.
+    A column's name in the expressions is its SQL text (`i0.c3`), which is its key in `fields`.
+    Afterwards `peak` is an upper bound of all numbers in them, to be compared with the limit of the
+    width.
     """
 
     def __init__(self, fields: Mapping[str, Field], width: str, utc: bool) -> None:
@@ -77,10 +70,10 @@ class Writer:
         """The columns whose bounds `peak` depends on."""
         self.exact = width != DOUBLE
 
-    def reached(self, number: Whole) -> Whole:
-        """Remember how large this can be."""
-        beyond = math.inf if number.scale > _LARGEST_SCALE else number.bound
-        self.peak = max(self.peak, beyond)
+    def recorded(self, number: WholeNumber) -> WholeNumber:
+        """The number, after its bound has gone into `peak`."""
+        bound = math.inf if number.scale > _MAX_SCALE else number.bound
+        self.peak = max(self.peak, bound)
         return number
 
     # -- any expression --------------------------------------------------------------------------
@@ -89,7 +82,10 @@ class Writer:
         """The value of `node`, as SQL text."""
         root = exp.Paren(this=node.copy())
         self._rewrite(root.this)
-        return to_spark(root.this if self.utc else as_in_utc(root.this))
+        return self._text(root.this)
+
+    def _text(self, node: exp.Expr) -> str:
+        return to_spark(node if self.utc else as_in_utc(node))
 
     def _rewrite(self, node: exp.Expr) -> None:
         """Replace the arithmetic in a tree by the text of its whole numbers."""
@@ -113,12 +109,12 @@ class Writer:
             return f"({pair[0].text} {_COMPARED[type(node)]} {pair[1].text})" if pair else None
         if isinstance(node, exp.In):
             values = self.wholes((node.this, *node.expressions))
-            listed = ", ".join(each.text for each in values[1:])
+            listed = ", ".join(value.text for value in values[1:])
             return f"({values[0].text} IN ({listed}))" if values else None
         return self.value(node)
 
     def value(self, node: exp.Expr) -> str | None:
-        """What a whole number stands for: a double among doubles, and a decimal elsewhere."""
+        """The value of a whole number: a double among doubles, and a decimal elsewhere."""
         number = self.whole(node)
         if number is None:
             return None
@@ -130,29 +126,29 @@ class Writer:
 
     # -- whole numbers ---------------------------------------------------------------------------
 
-    def whole(self, node: exp.Expr) -> Whole | None:
-        """`node` as a whole number, or None if it is none: a double, or no number at all."""
+    def whole(self, node: exp.Expr) -> WholeNumber | None:
+        """`node` as a whole number, or None if it is a double or no number at all."""
         rule = _WHOLE.get(type(node))
         return rule(self, node) if rule is not None else None
 
-    def wholes(self, nodes: Iterable[exp.Expr]) -> list[Whole]:
-        """Several of them at one scale; nothing if one of them is none."""
+    def wholes(self, nodes: Iterable[exp.Expr]) -> list[WholeNumber]:
+        """Several whole numbers at one scale; empty if any of the nodes is not one."""
         numbers = []
         for node in nodes:
             number = self.whole(node)
             if number is None:
                 return []
             numbers.append(number)
-        scale = max(each.scale for each in numbers)
-        return [self.shifted(each, scale) for each in numbers]
+        scale = max(number.scale for number in numbers)
+        return [self.shifted(number, scale) for number in numbers]
 
-    def shifted(self, number: Whole, scale: int) -> Whole:
+    def shifted(self, number: WholeNumber, scale: int) -> WholeNumber:
         """The same number at a finer scale."""
         by = scale - number.scale
         if by == 0:
             return number
         text = f"({number.text} * {self.digits(_power(by))})"
-        return self.reached(Whole(text, scale, number.bound * _power(by)))
+        return self.recorded(WholeNumber(text, scale, number.bound * _power(by)))
 
     def digits(self, value: int) -> str:
         """An integer literal of this width."""
@@ -160,14 +156,14 @@ class Writer:
             return f"{value}L"
         return f"{value}D" if self.width == DOUBLE else f"CAST({value} AS {DECIMAL})"
 
-    def _column(self, node: exp.Expr) -> Whole | None:
+    def _column(self, node: exp.Expr) -> WholeNumber | None:
         field = self.fields[node.name]
         if not field.is_whole:
             return None
         self.used.add(node.name)
         return self.column(node.name, field)
 
-    def column(self, text: str, field: Field) -> Whole:
+    def column(self, text: str, field: Field) -> WholeNumber:
         """A column that holds integers or decimals."""
         shift = 0 if field.coded else field.scale
         if shift and self.width == DOUBLE:
@@ -176,75 +172,51 @@ class Writer:
             text = f"CAST({text} * {_power(shift)} AS {self.width})"
         elif field.type != self.width:
             text = f"CAST({text} AS {self.width})"
-        number = Whole(text, field.scale, field.bound)
+        number = WholeNumber(text, field.scale, field.bound)
         if field.type.startswith("DECIMAL"):
-            self.reached(number)
+            self.recorded(number)
         if shift > 6 and field.bound >= _ROUNDED_FROM:
             self.peak = math.inf
         return number
 
-    def _literal(self, node: exp.Expr) -> Whole | None:
+    def _literal(self, node: exp.Expr) -> WholeNumber | None:
         text = node.name
         if node.args.get("is_string") or not text.replace(".", "", 1).isdigit():
             return None
         before, _, after = text.partition(".")
         value = int(before + after)
-        return self.reached(Whole(self.digits(value), len(after), value))
+        return self.recorded(WholeNumber(self.digits(value), len(after), value))
 
-    def _null(self, node: exp.Expr) -> Whole:
-        return Whole(f"CAST(NULL AS {self.width})", 0, 0)
-
-    def _paren(self, node: exp.Expr) -> Whole | None:
-        return self.whole(node.this)
-
-    def _negated(self, node: exp.Expr) -> Whole | None:
-        inner = self.whole(node.this)
-        if inner is None:
+    def _operation(self, node: exp.Expr) -> WholeNumber | None:
+        operation = _OPERATIONS[type(node)]
+        operands = [node.this] if operation.is_unary else [node.this, node.expression]
+        numbers = self.wholes(operands)
+        if not numbers:
             return None
-        return self.reached(inner._replace(text=f"(-{inner.text})"))
+        text = operation.form.format(*(number.text for number in numbers))
+        bound = operation.bound([number.bound for number in numbers])
+        result = WholeNumber(text, numbers[0].scale, bound)
+        return self.recorded(result) if operation.can_overflow else result
 
-    def _absolute(self, node: exp.Expr) -> Whole | None:
-        inner = self.whole(node.this)
-        if inner is None:
-            return None
-        return self.reached(inner._replace(text=f"ABS({inner.text})"))
-
-    def _sum(self, node: exp.Expr) -> Whole | None:
-        pair = self.wholes((node.this, node.expression))
-        if not pair:
-            return None
-        left, right = pair
-        sign = "+" if isinstance(node, exp.Add) else "-"
-        text = f"({left.text} {sign} {right.text})"
-        return self.reached(Whole(text, left.scale, left.bound + right.bound))
-
-    def _product(self, node: exp.Expr) -> Whole | None:
+    def _product(self, node: exp.Expr) -> WholeNumber | None:
         left, right = self.whole(node.this), self.whole(node.expression)
         if left is None or right is None:
             return None
         scale, bound = left.scale + right.scale, left.bound * right.bound
-        return self.reached(Whole(f"({left.text} * {right.text})", scale, bound))
+        return self.recorded(WholeNumber(f"({left.text} * {right.text})", scale, bound))
 
-    def _remainder(self, node: exp.Expr) -> Whole | None:
-        pair = self.wholes((node.this, node.expression))
-        return pair[0]._replace(text=f"({pair[0].text} % {pair[1].text})") if pair else None
-
-    def _nullif(self, node: exp.Expr) -> Whole | None:
-        pair = self.wholes((node.this, node.expression))
-        return pair[0]._replace(text=f"NULLIF({pair[0].text}, {pair[1].text})") if pair else None
-
-    def _chosen(self, node: exp.Expr) -> Whole | None:
+    def _one_of(self, node: exp.Expr) -> WholeNumber | None:
         """COALESCE, GREATEST, LEAST."""
         values = self.wholes((node.this, *node.expressions))
         if len(values) < 2:
             return values[0] if values else None
-        listed = ", ".join(each.text for each in values)
+        listed = ", ".join(value.text for value in values)
         return _any_of(values, f"{type(node).__name__.upper()}({listed})")
 
-    def _case(self, node: exp.Expr) -> Whole | None:
+    def _case(self, node: exp.Expr) -> WholeNumber | None:
         branches = node.args["ifs"]
         otherwise = node.args.get("default") or exp.Null()
-        values = self.wholes((*(each.args["true"] for each in branches), otherwise))
+        values = self.wholes((*(branch.args["true"] for branch in branches), otherwise))
         if not values:
             return None
         text = ""
@@ -256,7 +228,7 @@ class Writer:
             text += f" WHEN {condition} THEN {value.text}"
         return _any_of(values, f"CASE{text} ELSE {values[-1].text} END")
 
-    def _cast(self, node: exp.Expr) -> Whole | None:
+    def _cast(self, node: exp.Expr) -> WholeNumber | None:
         if CASTS.get(node.args["to"].this) is not Kind.INTEGER:
             return None
         if kind_of(node.this) is Kind.BOOLEAN:
@@ -266,16 +238,15 @@ class Writer:
             return inner
         return self._opaque(node, 2**63)
 
-    def _part(self, node: exp.Expr) -> Whole:
-        return self._opaque(node, 2**31)
-
-    def _opaque(self, node: exp.Expr, bound: int) -> Whole:
+    def _opaque(self, node: exp.Expr, bound: int) -> WholeNumber:
         """A BIGINT that is not the result of arithmetic; there may be some inside."""
         inside = node.copy()
         for child in list(inside.iter_expressions()):
             self._rewrite(child)
-        text = to_spark(inside if self.utc else as_in_utc(inside))
-        return Whole(text if self.width == BIGINT else f"CAST({text} AS {self.width})", 0, bound)
+        text = self._text(inside)
+        return WholeNumber(
+            text if self.width == BIGINT else f"CAST({text} AS {self.width})", 0, bound
+        )
 
 
 def as_decimal(text: str, scale: int) -> str:
@@ -284,7 +255,7 @@ def as_decimal(text: str, scale: int) -> str:
 
 
 def _among_doubles(node: exp.Expr) -> bool:
-    """Whether it is an operand; its operator works on doubles, or would be part of the number."""
+    """Whether it is an operand of arithmetic; on whole numbers, that would have been rewritten too."""
     parent = node.parent
     while isinstance(parent, exp.Paren):
         parent = parent.parent
@@ -293,9 +264,9 @@ def _among_doubles(node: exp.Expr) -> bool:
     return isinstance(parent, (*_ARITHMETIC, exp.Div))
 
 
-def _any_of(values: Sequence[Whole], text: str) -> Whole:
+def _any_of(values: Sequence[WholeNumber], text: str) -> WholeNumber:
     """One of several numbers of one scale."""
-    return Whole(text, values[0].scale, max(each.bound for each in values))
+    return WholeNumber(text, values[0].scale, max(value.bound for value in values))
 
 
 def _power(digits: int) -> int:
@@ -305,9 +276,9 @@ def _power(digits: int) -> int:
 def _computes(node: exp.Expr) -> bool:
     """Whether there is arithmetic in it; a negative literal is none."""
     return any(
-        isinstance(each, _ARITHMETIC)
-        and not (isinstance(each, exp.Neg) and isinstance(each.this, exp.Literal))
-        for each in node.walk()
+        isinstance(part, _ARITHMETIC)
+        and not (isinstance(part, exp.Neg) and isinstance(part.this, exp.Literal))
+        for part in node.walk()
     )
 
 
@@ -321,24 +292,27 @@ _COMPARED: dict[type[exp.Expr], str] = {
     exp.GTE: ">=",
     exp.NullSafeEQ: "<=>",
 }
-_WHOLE: dict[type[exp.Expr], Callable[[Writer, exp.Expr], Whole | None]] = {
-    exp.Column: Writer._column,
-    exp.Literal: Writer._literal,
-    exp.Null: Writer._null,
-    exp.Paren: Writer._paren,
-    exp.Neg: Writer._negated,
-    exp.Abs: Writer._absolute,
-    exp.Add: Writer._sum,
-    exp.Sub: Writer._sum,
-    exp.Mul: Writer._product,
-    exp.Mod: Writer._remainder,
-    exp.Nullif: Writer._nullif,
-    exp.Coalesce: Writer._chosen,
-    exp.Greatest: Writer._chosen,
-    exp.Least: Writer._chosen,
-    exp.Case: Writer._case,
-    exp.Cast: Writer._cast,
-    exp.TryCast: Writer._cast,
-    exp.Length: Writer._part,
-    exp.Extract: Writer._part,
+_OPERATIONS: dict[type[exp.Expr], _Operation] = {
+    exp.Neg: _Operation("(-{})", max),
+    exp.Abs: _Operation("ABS({})", max),
+    exp.Add: _Operation("({} + {})", sum),
+    exp.Sub: _Operation("({} - {})", sum),
+    exp.Mod: _Operation("({} % {})", itemgetter(0), can_overflow=False),
+    exp.Nullif: _Operation("NULLIF({}, {})", itemgetter(0), can_overflow=False),
+}
+_WHOLE: dict[type[exp.Expr], Callable[[SqlWriter, exp.Expr], WholeNumber | None]] = {
+    exp.Column: SqlWriter._column,
+    exp.Literal: SqlWriter._literal,
+    exp.Null: lambda writer, _: WholeNumber(f"CAST(NULL AS {writer.width})", 0, 0),
+    exp.Paren: lambda writer, node: writer.whole(node.this),
+    **dict.fromkeys(_OPERATIONS, SqlWriter._operation),
+    exp.Mul: SqlWriter._product,
+    exp.Coalesce: SqlWriter._one_of,
+    exp.Greatest: SqlWriter._one_of,
+    exp.Least: SqlWriter._one_of,
+    exp.Case: SqlWriter._case,
+    exp.Cast: SqlWriter._cast,
+    exp.TryCast: SqlWriter._cast,
+    exp.Length: lambda writer, node: writer._opaque(node, 2**31),
+    exp.Extract: lambda writer, node: writer._opaque(node, 2**31),
 }

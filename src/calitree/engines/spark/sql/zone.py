@@ -1,9 +1,9 @@
 """Timestamps in a Spark session whose time zone is not UTC.
 
 Everywhere in calitree a timestamp with time zone is read in UTC. Spark reads it in the session's
-zone, and that setting belongs to whoever made the session. So what depends on it is rewritten into
-what does not: microseconds since 1970. To go through local times would not do, as one hour of each
-autumn has two meanings.
+zone, and that setting belongs to whoever created the session. So expressions that depend on it are
+rewritten to use microseconds since 1970. Local times would not do, as one hour of each autumn is
+ambiguous.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _HAS_ZONE = r"':[0-9.]+(Z|[+-][0-9]{2}(:?[0-9]{2})?)\\s*$'"
 def as_in_utc(node: exp.Expr) -> exp.Expr:
     """`node`, rewritten so that every session gives what one in UTC gives for it."""
     root = exp.Paren(this=node)
-    for each in reversed(list(root.this.walk())):
-        if isinstance(each, exp.Extract) and kind_of(each.expression) is Kind.TIMESTAMP_TZ:
-            each.set("expression", _naive(each.expression))
-        elif isinstance(each, exp.TimestampTrunc):
-            each.replace(_truncated(each))
-        elif isinstance(each, exp.Cast):
-            each.replace(_cast(each))
+    for part in reversed(list(root.this.walk())):
+        if isinstance(part, exp.Extract) and kind_of(part.expression) is Kind.TIMESTAMP_TZ:
+            part.set("expression", _naive(part.expression))
+        elif isinstance(part, exp.TimestampTrunc):
+            part.replace(_truncated(part))
+        elif isinstance(part, exp.Cast):
+            part.replace(_cast(part))
     rewritten: exp.Expr = root.this
     return rewritten
 

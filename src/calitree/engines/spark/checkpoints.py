@@ -1,8 +1,8 @@
-"""Frames that are computed once and kept, and tables made of them.
+"""Results that are computed once, and tables of them.
 
-A result is kept by `localCheckpoint`. Frames that are merely cached carry the plan of everything
-before them, and under adaptive execution that plan grows without end. A result without attributes has
-one row at most: it comes to this process at once, which saves a job.
+A result is stored by `localCheckpoint`. The plan of a frame that is merely cached contains those of all
+frames before it, and under adaptive execution it grows without end. A result without attributes has
+one row at most: it is collected at once, which saves a job.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow.compute as pc
 
 from calitree.engines.api.contraction import Output
-from calitree.engines.spark.numbers import Field
+from calitree.engines.spark.fields import Field
 from calitree.engines.spark.runtime import Runtime
-from calitree.engines.spark.table import SparkTable, furthest
+from calitree.engines.spark.table import SparkTable, largest
 from calitree.engines.spark.watch import is_remote
 
 if TYPE_CHECKING:
@@ -26,16 +26,18 @@ LOST = "lost"
 """The column of a frame that says whether digits are lost in a row."""
 
 
-class Kept(NamedTuple):
-    """A frame that is computed, and what was seen on the way."""
+class Checkpoint(NamedTuple):
+    """A frame that is computed, and what was observed on the way."""
 
     frame: DataFrame
     rows: int
     sizes: Mapping[str, Any]
+    """The largest absolute values of some columns, by their own names."""
     lost: bool
+    """Whether digits are lost in any row."""
 
-    def noted(self, table: SparkTable) -> SparkTable:
-        """A table of this frame, which then knows it too."""
+    def recorded_in(self, table: SparkTable) -> SparkTable:
+        """The table, which now knows its rows and sizes."""
         table.learn(self.rows, self.sizes)
         return table
 
@@ -49,7 +51,7 @@ def result(
 ) -> SparkTable | None:
     """What a frame computes for an output, as a table.
 
-    One that is `checked` has a column `lost` besides; if that is true in any row, it is None.
+    A frame that is `checked` has another column, LOST; None if that is true in any row.
     """
     sums = frozenset(
         part
@@ -58,24 +60,24 @@ def result(
         if zero is not None
     )
     label, key = f"the message by {', '.join(output.keep) or 'nothing'}", frozenset(output.keep)
-    made = partial(SparkTable, runtime, label, fields, key=key, null_free=sums)
+    table = partial(SparkTable, runtime, label, fields, key=key, null_free=sums)
     if output.keep:
-        numbers = {name: each.name for name, each in fields.items() if each.coded}
-        found = kept(runtime, frame, numbers, checked)
-        return None if found.lost else found.noted(made(frame=found.frame))
+        numbers = {name: field.name for name, field in fields.items() if field.coded}
+        rows = checkpoint(runtime, frame, numbers, checked)
+        return None if rows.lost else rows.recorded_in(table(frame=rows.frame))
     held = frame.toArrow()
     if not checked:
-        return made(held=held)
+        return table(held=held)
     lost = pc.any(held.column(LOST)).as_py()
-    return None if lost else made(held=held.drop([LOST]))
+    return None if lost else table(held=held.drop([LOST]))
 
 
-def kept(
+def checkpoint(
     runtime: Runtime, frame: DataFrame, numbers: Mapping[str, str], checked: bool = False
-) -> Kept:
-    """A frame that is computed once. How many rows and how large, Spark observes on the way.
+) -> Checkpoint:
+    """Compute a frame, and observe its number of rows and the sizes of its `numbers`.
 
-    `numbers` are the columns to look at, by their names to us.
+    `numbers` are columns, by their own names.
     """
     from pyspark.sql import Observation
     from pyspark.sql.functions import expr
@@ -84,12 +86,12 @@ def kept(
     asked += [f"{f}({c}) AS {f}_{c}" for c in numbers.values() for f in ("MIN", "MAX")]
     asked += [f"BOOL_OR({LOST}) AS {LOST}"] if checked else []
     if is_remote(runtime.session):  # where what is observed during a checkpoint is lost
-        whole = frame.localCheckpoint()
-        seen, rest = whole.selectExpr(*asked).collect()[0].asDict(), whole.drop(LOST)
+        computed = frame.localCheckpoint()
+        seen, rest = computed.selectExpr(*asked).collect()[0].asDict(), computed.drop(LOST)
     else:
         observation = Observation()
         observed = frame.observe(observation, *map(expr, asked))
         rest = observed.drop(LOST).localCheckpoint()
         seen = observation.get
-    sizes = {n: furthest((seen[f"MIN_{c}"], seen[f"MAX_{c}"])) for n, c in numbers.items()}
-    return Kept(rest, seen["n"], sizes, bool(checked and seen[LOST]))
+    sizes = {n: largest((seen[f"MIN_{c}"], seen[f"MAX_{c}"])) for n, c in numbers.items()}
+    return Checkpoint(rest, seen["n"], sizes, bool(checked and seen[LOST]))

@@ -1,0 +1,1 @@
+"""An output of a contraction as one SQL statement for Spark."""
