@@ -86,7 +86,7 @@ def test_sales_have_known_keys_and_are_skewed(star: dict[str, pa.Table]) -> None
         assert counts[-1] > 2.5 * np.median(counts)
 
 
-def test_files_hold_the_same_and_are_made_once(tmp_path: Path) -> None:
+def test_files_hold_the_same_and_are_written_once(tmp_path: Path) -> None:
     rows = BLOCK + 10
     files = star_files(rows, 3, tmp_path)
     tables = Star(rows, 3).tables()
@@ -126,7 +126,7 @@ def test_order_and_type_do_not_matter_but_values_do() -> None:
         (answer(["a", "b"]), "2 columns (1 keys), not 1 (1 keys)"),
     ],
 )
-def test_every_kind_of_difference_is_found(other: Answer, text: str) -> None:
+def test_every_kind_of_difference_is_seen(other: Answer, text: str) -> None:
     assert table_difference(answer(["a", "b"], [1, 2]), other) == text
 
 
@@ -161,7 +161,7 @@ def planted(ours: int, theirs: int) -> Benchmark:
 
 
 @pytest.mark.parametrize(("theirs", "status"), [(1, 0), (2, 1)])
-def test_a_disagreement_is_told(
+def test_a_disagreement_is_reported(
     theirs: int, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     monkeypatch.setitem(registry.BENCHMARKS, "planted", planted(1, theirs))
@@ -176,7 +176,7 @@ def test_a_disagreement_is_told(
     )
 
 
-def test_an_answer_that_changes_when_asked_again_is_told() -> None:
+def test_an_answer_that_changes_when_asked_again_is_reported() -> None:
     race = Race(repeat=1)
     values = chain([1], repeat(2))
     contestants = (
@@ -225,7 +225,7 @@ def test_a_record_has_its_bar() -> None:
 # -- the command -----------------------------------------------------------------------------------
 
 
-def test_the_list_has_a_line_for_each(capsys: Any) -> None:
+def test_the_list_has_a_line_for_every_benchmark(capsys: Any) -> None:
     assert main([]) == 0
     lines = capsys.readouterr().out.splitlines()
     for name in registry.BENCHMARKS:
@@ -238,7 +238,7 @@ def test_a_wrong_name_offers_the_nearest(capsys: Any) -> None:
 
 
 @pytest.mark.parametrize("name", registry.BENCHMARKS)
-def test_each_tells_its_options(name: str, capsys: Any) -> None:
+def test_every_benchmark_prints_its_options(name: str, capsys: Any) -> None:
     with pytest.raises(SystemExit) as ended:
         main([name, "--help"])
     assert ended.value.code == 0

@@ -69,7 +69,7 @@ def bars(lines: dict[str, dict[str, Any]], removed: str) -> list[dict[str, Any]]
     return list(lines[f"{ROWS_A_REMOVAL} {removed}: total"]["bars"])
 
 
-def test_rows_are_removed_in_sql_as_they_are_told() -> None:
+def test_rows_are_removed_in_sql_as_in_calitree() -> None:
     """The rows that calitree is told are those that do not meet the condition of the others."""
     import duckdb
 

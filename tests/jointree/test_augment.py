@@ -11,11 +11,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import calitree as ct
-from calitree.apps.verify.check import compare
 from calitree.wide_table import WideTable
 from tests.support.databases import Database, databases, join_size, questions
 from tests.support.engines import LOCAL, ON_SPARK, engine_named, spark_engine_named
-from tests.support.oracle import MAX_JOIN, oracle
+from tests.support.oracle import MAX_JOIN, assert_answers
 from tests.support.scale import examples
 
 
@@ -66,13 +65,7 @@ def check(engine: Any, data: st.DataObject, deltas: int) -> None:
         if data.draw(st.booleans(), label="refresh"):
             wide.refresh()
             assert wide.is_calibrated
-        asked = [{"group_by": pivot["group_by"], "where": pivot.get("where")}]
-        asked += [data.draw(questions(database), label="delta") for _ in range(deltas)]
-        for question in asked:
-            result = wide.query(**question)
-            expected = oracle(wide, database, {"measures": None, **question})
-            difference = compare(result.arrow(), expected, len(question.get("group_by", ())))
-            assert not difference, f"{question}: {difference}\n{result.plan}"
+        assert_answers(wide, database, pivot, data, deltas)
 
 
 @settings(max_examples=examples(60), suppress_health_check=list(HealthCheck), deadline=None)

@@ -1,5 +1,6 @@
-"""Every engine against DuckDB on the join really built: random graphs, trees, data, pivots and delta
-queries.
+"""Every engine against DuckDB on the materialised join.
+
+Graphs, trees, data, pivots and delta queries are random.
 """
 
 from __future__ import annotations
@@ -11,10 +12,9 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from calitree.apps.verify.check import compare
 from tests.support.databases import databases, join_size, questions
 from tests.support.engines import LOCAL, ON_SPARK, engine_named, spark_engine_named
-from tests.support.oracle import MAX_JOIN, empty_bags, oracle
+from tests.support.oracle import MAX_JOIN, assert_answers, empty_bags
 from tests.support.scale import examples
 
 
@@ -29,13 +29,7 @@ def check(engine: Any, data: st.DataObject, deltas: int) -> None:
     )
     wide = graph.calibrate(**pivot, tree=tree)
     assert wide.is_calibrated
-    asked = [{"group_by": pivot["group_by"], "where": pivot.get("where")}]
-    asked += [data.draw(questions(database), label="delta") for _ in range(deltas)]
-    for question in asked:
-        result = wide.query(**question)
-        expected = oracle(wide, database, {"measures": None, **question})
-        difference = compare(result.arrow(), expected, len(question.get("group_by", ())))
-        assert not difference, f"{question}: {difference}\n{result.plan}"
+    assert_answers(wide, database, pivot, data, deltas)
 
 
 @settings(max_examples=examples(200), suppress_health_check=list(HealthCheck), deadline=None)

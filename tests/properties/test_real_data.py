@@ -55,12 +55,12 @@ SAKILA: Joins = [
 
 
 def graph(database: str, joins: Joins) -> ct.JoinGraph:
-    made = ct.JoinGraph(engine="local")
-    for name in dict.fromkeys(each for left, right, _ in joins for each in (left, right)):
-        made.add_relation(name, Path(str(FOLDER)) / database / f"{name}.parquet")
+    join_graph = ct.JoinGraph(engine="local")
+    for name in dict.fromkeys(name for left, right, _ in joins for name in (left, right)):
+        join_graph.add_relation(name, Path(str(FOLDER)) / database / f"{name}.parquet")
     for left, right, on in joins:
-        made.add_join(left, right, on=on)  # type: ignore[arg-type]
-    return made
+        join_graph.add_join(left, right, on=on)  # type: ignore[arg-type]
+    return join_graph
 
 
 def test_chinook() -> None:
@@ -84,15 +84,13 @@ def test_lego() -> None:
 
 
 def test_lego_many_to_many() -> None:
-    """Every pair of inventory lines with the same part and colour: 144 million joined rows, never
-    built.
-    """
-    made = ct.JoinGraph(engine="local")
+    """Every pair of inventory lines with the same part and colour: 144 million rows, never built."""
+    pairs = ct.JoinGraph(engine="local")
     path = Path(str(FOLDER)) / "lego_2017" / "inventory_parts.parquet"
-    made.add_relation("a", path)
-    made.add_relation("b", path)
-    made.add_join("a", "b", on=["part_num", "color_id"])
-    assert made.calibrate().query().rows() == [{"n": 144_068_405}]
+    pairs.add_relation("a", path)
+    pairs.add_relation("b", path)
+    pairs.add_join("a", "b", on=["part_num", "color_id"])
+    assert pairs.calibrate().query().rows() == [{"n": 144_068_405}]
 
 
 def test_sakila() -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SCALE = 0.01
-LARGE = 4 << 20
+LARGE_BYTES = 4 << 20
 """Bytes that the sales have, and the demographics, which are as many at every scale."""
 
 pytestmark = pytest.mark.slow
@@ -33,11 +33,11 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wide(spark: SparkSession, data: Path) -> WideTable:
-    engine = HybridEngine(spark, in_process=LARGE)
+    engine = HybridEngine(spark, in_process=LARGE_BYTES)
     return store_graph(store_channel(SCALE, data), engine).calibrate(MEASURES, progress=False)
 
 
-def test_the_data_is_made_once_and_whole(data: Path) -> None:
+def test_the_data_is_written_once_and_whole(data: Path) -> None:
     files = store_channel(SCALE, data)
     written = {path: path.stat().st_mtime_ns for path in files.values()}
     assert len(written) == len(files) - 1, "one table has two roles"
@@ -51,8 +51,8 @@ def test_twenty_questions_agree_with_spark(wide: WideTable) -> None:
     assert isinstance(engine, HybridEngine)
     large = {
         name
-        for name, each in wide.schema.relations.items()
-        if engine.transfers.stats(each.table).location is Location.FILES
+        for name, relation in wide.schema.relations.items()
+        if engine.transfers.stats(relation.table).location is Location.FILES
     }
     assert large == {FACT, "customer_demographics"}, "both are read by Spark's tasks"
     checked = wide.verify([question.arguments for question in QUESTIONS])

@@ -86,7 +86,7 @@ class Known:
 
 def tokens(wide: WideTable) -> dict[str, int]:
     """The versions of the relations: what commits are in conflict about."""
-    return {name: each.version for name, each in wide.schema.relations.items()}
+    return {name: relation.version for name, relation in wide.schema.relations.items()}
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,8 @@ class Versions(RuleBasedStateMachine):
         self.constants = versions.MERGE_RATIO, versions.CHANGES_REMEMBERED, staleness.SENDING
 
     def teardown(self) -> None:
-        for _, each in self.pending:
-            each.result()
+        for _, done in self.pending:
+            done.result()
         versions.MERGE_RATIO, versions.CHANGES_REMEMBERED, staleness.SENDING = self.constants
 
     # -- the tree --------------------------------------------------------------------------------
@@ -304,29 +304,29 @@ class Versions(RuleBasedStateMachine):
     def joined(self, name: str) -> list[tuple[int, ...]]:
         """The columns of each join of a relation, each once."""
         place = self.types[name].get_field_index
-        found = []
+        keys = []
         for left, right, on in self.database.joins + self.database.closing:
             if left == name:
-                found.append(tuple(map(place, on)))
+                keys.append(tuple(map(place, on)))
             if right == name:
-                found.append(tuple(map(place, on.values())))
-        return list(dict.fromkeys(found))
+                keys.append(tuple(map(place, on.values())))
+        return list(dict.fromkeys(keys))
 
     def row(self, state: State, name: str, rng: random.Random) -> Row:
         """A new row: of values that its columns have or are joined to, of others, and of NULLs."""
         nulls = rng.choice([0.0, 0.1, 0.3])
-        found: list[Any] = []
-        for i, each in enumerate(self.types[name]):
+        values: list[Any] = []
+        for i, attribute in enumerate(self.types[name]):
             there = [row[i] for row in state[name]]
-            for other, column in self.partners.get((name, each.name), ()):
+            for other, column in self.partners.get((name, attribute.name), ()):
                 there += [row[self.types[other].get_field_index(column)] for row in state[other]]
             if rng.random() < nulls:
-                found.append(None)
+                values.append(None)
             elif there and rng.random() < 0.7:
-                found.append(rng.choice(there))
+                values.append(rng.choice(there))
             else:
-                found.append(new_value(each, rng))
-        return tuple(found)
+                values.append(new_value(attribute, rng))
+        return tuple(values)
 
     def given(self, name: str, rows: tuple[Row, ...], rng: random.Random) -> Any:
         """Rows in one of the forms that users have them in."""
@@ -342,16 +342,16 @@ class Versions(RuleBasedStateMachine):
 
     def where(self, state: State, name: str, condition: str) -> list[int]:
         """The places of the rows that meet a condition."""
-        found = self.evaluated(state, name, f"({condition})")
-        return [i for i, true in enumerate(found) if true]
+        passes = self.evaluated(state, name, f"({condition})")
+        return [i for i, true in enumerate(passes) if true]
 
     def evaluated(self, state: State, name: str, expression: str) -> list[Any]:
         rows = self.table(name, state[name])
         rows = rows.append_column("place", pa.array(range(len(rows)), pa.int64()))
         self.duckdb.register(name, rows)
-        found = self.duckdb.sql(f"SELECT {expression} FROM {name} ORDER BY place").fetchall()
+        values = self.duckdb.sql(f"SELECT {expression} FROM {name} ORDER BY place").fetchall()
         self.duckdb.unregister(name)
-        return [value for (value,) in found]
+        return [value for (value,) in values]
 
     # -- supposing -------------------------------------------------------------------------------
 
@@ -370,9 +370,9 @@ class Versions(RuleBasedStateMachine):
         for verb in supposed:
             for name in sorted(state):
                 if rng.random() < 0.25:
-                    made = self.supposing(state, name, verb, rng, data)
-                    if made is not None and self.fits({**state, name: made[1]}):
-                        supposed[verb][name], state[name] = made
+                    change = self.supposing(state, name, verb, rng, data)
+                    if change is not None and self.fits({**state, name: change[1]}):
+                        supposed[verb][name], state[name] = change
         was = tokens(base)
         wide = base.what_if(**supposed)
         states = {number: origin.states[number], wide.version: state}
@@ -421,8 +421,8 @@ class Versions(RuleBasedStateMachine):
             self.known.remove(known)
             return
         ours, theirs = (
-            {name for name, token in each.tokens.items() if token != known.since[name]}
-            for each in (known, target)
+            {name for name, token in side.tokens.items() if token != known.since[name]}
+            for side in (known, target)
         )
         before = target.wide.version
         if ours & theirs:
@@ -472,7 +472,7 @@ class Versions(RuleBasedStateMachine):
         query = wide.snapshot.bind(Question(**question)).query
         columns = sorted(attributes_of(query))
         sql, tables = wide_sql(wide.schema, query.relations, columns, "duckdb")
-        names = {id(each.table): name for name, each in wide.schema.relations.items()}
+        names = {id(relation.table): name for name, relation in wide.schema.relations.items()}
         for alias, table in tables.items():
             name = names[id(table)]
             self.duckdb.register(alias, self.table(name, state[name]))
@@ -491,20 +491,22 @@ class Versions(RuleBasedStateMachine):
             table = self.expected(known.wide.at(number), known.states[number], question)
             rows = zip(*(c.to_pylist() for c in table.columns), strict=True)
             sides.append({row[:keys]: row[keys:] for row in rows})
-        found = {}
+        differing = {}
         table = known.wide.diff(*numbers, **question).arrow()
         names = [n.removesuffix("_before") for n in table.column_names if n.endswith("_before")]
         for row in table.to_pylist():
             key = tuple(list(row.values())[:keys])
-            found[key] = [tuple(row[f"{n}_{side}"] for n in names) for side in ("before", "after")]
+            differing[key] = [
+                tuple(row[f"{n}_{side}"] for n in names) for side in ("before", "after")
+            ]
         for key in sides[0].keys() | sides[1].keys():
             nothing = (None,) * len(names)
             before, after = (side.get(key, nothing) for side in sides)
-            if key in found:
-                assert alike(found[key][0], before) and alike(found[key][1], after), key
+            if key in differing:
+                assert alike(differing[key][0], before) and alike(differing[key][1], after), key
             else:
                 assert key in sides[0] and key in sides[1] and alike(before, after), key
-        assert found.keys() <= sides[0].keys() | sides[1].keys()
+        assert differing.keys() <= sides[0].keys() | sides[1].keys()
 
     # -- keeping fresh ---------------------------------------------------------------------------
 
@@ -555,8 +557,8 @@ class Versions(RuleBasedStateMachine):
         known = self.some(data)
         name = data.draw(st.sampled_from(sorted(known.now)), label="relation")
         engine, table = known.wide.engine, known.wide.schema.relations[name].table
-        found = engine.arrow(settled(engine, table)).select(self.types[name].names)
-        assert Counter(map(as_row, found.to_pylist())) == Counter(known.now[name])
+        rows = engine.arrow(settled(engine, table)).select(self.types[name].names)
+        assert Counter(map(as_row, rows.to_pylist())) == Counter(known.now[name])
 
 
 FORMULAS = {

@@ -79,9 +79,9 @@ class Daemon:
         """What it writes into its log, once it does."""
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until:
-            found = re.search(pattern, self.log.read_text())
-            if found:
-                return found[found.lastindex or 0]
+            match = re.search(pattern, self.log.read_text())
+            if match:
+                return match[match.lastindex or 0]
             assert self.lives, self.log.read_text()
             time.sleep(0.1)
         raise AssertionError(f"{pattern!r} is not in:\n{self.log.read_text()[-3000:]}")
@@ -95,10 +95,10 @@ class Daemon:
         commands = ""
         with suppress(psutil.NoSuchProcess):
             whole = [self.process, *self.process.children(recursive=True)]
-            for each in whole[1:] if below else whole:
+            for process in whole[1:] if below else whole:
                 with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
-                    commands += shlex.join(each.cmdline()) + "\n"
-                    each.kill()
+                    commands += shlex.join(process.cmdline()) + "\n"
+                    process.kill()
         return commands
 
 
@@ -110,11 +110,11 @@ def daemon(log: Path, env: Mapping[str, str], *command: str) -> Iterator[Daemon]
         started = subprocess.Popen(
             [program, *command[1:]], env=env, cwd=log.parent, stdout=written, stderr=written
         )
-    found = Daemon(psutil.Process(started.pid), log)
+    service = Daemon(psutil.Process(started.pid), log)
     try:
-        yield found
+        yield service
     finally:
-        found.kill()
+        service.kill()
         started.wait()
 
 
@@ -132,10 +132,12 @@ class Cluster:
         name = f"worker{len(self.workers)}"
         arguments = ["--cores", "1", "--memory", "1g", "--work-dir", str(self.directory / name)]
         command = _service("worker.Worker", *arguments, self.url)
-        made = self.stack.enter_context(daemon(self.directory / f"{name}.log", self.env, *command))
-        self.workers.append(made)
-        made.said("Successfully registered with master")
-        return made
+        worker = self.stack.enter_context(
+            daemon(self.directory / f"{name}.log", self.env, *command)
+        )
+        self.workers.append(worker)
+        worker.said("Successfully registered with master")
+        return worker
 
 
 @contextmanager
@@ -147,10 +149,10 @@ def cluster(directory: Path, **env: str) -> Iterator[Cluster]:
             daemon(directory / "master.log", whole, *_service("master.Master"))
         )
         url = master.said(r"Starting Spark master at (spark://\S+)")
-        made = Cluster(url, directory, whole, stack)
+        cluster = Cluster(url, directory, whole, stack)
         for _ in range(2):
-            made.add_worker()
-        yield made
+            cluster.add_worker()
+        yield cluster
 
 
 def _service(name: str, *arguments: str) -> list[str]:
@@ -230,8 +232,8 @@ def finish(process: subprocess.Popen[str]) -> Any:
         out, errors = process.communicate(timeout=PATIENCE)
     finally:
         if process.poll() is None:
-            for each in psutil.Process(process.pid).children(recursive=True):
-                each.kill()
+            for child in psutil.Process(process.pid).children(recursive=True):
+                child.kill()
             process.kill()
     assert process.returncode == 0, errors[-4000:]
     return json.loads(out.splitlines()[-1])
@@ -247,7 +249,7 @@ MEASURES = {
     "first": "min(label)",
     "spread": "stddev_samp(units)",
 }
-FEW = {name: MEASURES[name] for name in ("n", "units", "paid")}
+SOME_MEASURES = {name: MEASURES[name] for name in ("n", "units", "paid")}
 AT_HOME: list[dict[str, Any]] = [
     {},
     {"group_by": ["city"]},
@@ -273,12 +275,12 @@ def write_star(directory: Path, rows: int, files: int) -> Path:
 
 
 def star(directory: str, engine: Any) -> ct.JoinGraph:
-    made = ct.JoinGraph(engine)
+    graph = ct.JoinGraph(engine)
     for name in ("sales", "oil", "stores", "visits", "items", "offers"):
-        made.add_relation(name, f"{directory}/{name}/*.parquet")
+        graph.add_relation(name, f"{directory}/{name}/*.parquet")
     for left, right, on in JOINS:
-        made.add_join(left, right, on=on)
-    return made
+        graph.add_join(left, right, on=on)
+    return graph
 
 
 def differences(
@@ -289,10 +291,10 @@ def differences(
 ) -> list[str]:
     """Where the answers are not those of the local engine."""
     here = star(directory, "local").calibrate(measures)
-    found = []
+    wrong_answers = []
     for question in questions:
         keys = len(question.get("group_by", ()))
         wrong = compare(wide.query(**question).arrow(), here.query(**question).arrow(), keys)
         if wrong:
-            found.append(f"{question}: {wrong}")
-    return found
+            wrong_answers.append(f"{question}: {wrong}")
+    return wrong_answers

@@ -100,8 +100,9 @@ def payload_value(kind: str, rng: random.Random) -> Any:
 
 @st.composite
 def databases(draw: st.DrawFn, max_relations: int = 7, max_rows: int = 50) -> Database:
-    """A random tree of joins, and now and then cycles. Some relations share one key class, some
-    have composite keys.
+    """A random tree of joins, and now and then cycles.
+
+    Some relations share one key class, some have composite keys.
     """
     count = draw(st.integers(2, max_relations))
     rng = random.Random(draw(st.integers(0, 2**32 - 1)))
@@ -160,8 +161,9 @@ def _other_width(kind: str, rng: random.Random) -> str:
 
 
 def join_size(database: Database) -> int:
-    """COUNT over the join, by elimination from the last relation to the first (each joins an
-    earlier one). Joins that close cycles only make it smaller.
+    """COUNT over the join; of one with cycles, what it is at most.
+
+    Relations are eliminated from the last to the first, as each one joins an earlier one.
     """
     weights = {n: [1] * t.num_rows for n, t in database.tables.items()}
     rows = {n: t.to_pylist() for n, t in database.tables.items()}

@@ -1,4 +1,4 @@
-"""What DuckDB answers on the join really built, and trees to ask."""
+"""What DuckDB answers on the materialised join."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import duckdb
 from hypothesis import strategies as st
 
 from calitree import WideTable
+from calitree.apps.verify.check import compare
 from calitree.apps.verify.plain import query_sql, wide_sql
 from calitree.query.binder import Question
-from tests.support.databases import Database
+from tests.support.databases import Database, questions
 
 MAX_JOIN = 20_000
 
@@ -37,7 +38,7 @@ def oracle(wide: WideTable, database: Database, asked: dict[str, Any]) -> Any:
     """The same question as SQL over the wide table that DuckDB builds, once for several questions."""
     query = wide.snapshot.bind(Question(**asked)).query
     schema, connection = wide.schema, duck()
-    supplied = {each for name in query.relations for each in schema.columns_of[name]}
+    supplied = {attribute for name in query.relations for attribute in schema.columns_of[name]}
     wanted = Built(database, query.relations, tuple(sorted(supplied)))
     if not _built or _built[0].database is not database or _built[0][1:] != wanted[1:]:
         _built.clear()
@@ -50,13 +51,26 @@ def oracle(wide: WideTable, database: Database, asked: dict[str, Any]) -> Any:
     return connection.sql(query_sql(query, "duckdb")).to_arrow_table()
 
 
+def assert_answers(
+    wide: WideTable, database: Database, pivot: dict[str, Any], data: st.DataObject, deltas: int
+) -> None:
+    """The pivot's question and some random ones are answered as by DuckDB."""
+    asked = [{"group_by": pivot["group_by"], "where": pivot.get("where")}]
+    asked += [data.draw(questions(database), label="delta") for _ in range(deltas)]
+    for question in asked:
+        result = wide.query(**question)
+        expected = oracle(wide, database, {"measures": None, **question})
+        difference = compare(result.arrow(), expected, len(question.get("group_by", ())))
+        assert not difference, f"{question}: {difference}\n{result.plan}"
+
+
 @st.composite
 def empty_bags(draw: st.DrawFn, database: Database) -> dict[str, list[str]]:
     """Now and then an empty bag or two, each a view of some columns of one relation."""
-    found = {}
+    bags = {}
     for i in range(draw(st.sampled_from([0, 0, 1, 2]))):
         name = draw(st.sampled_from(sorted(database.tables)))
         columns = st.sampled_from(database.tables[name].column_names)
         chosen = draw(st.lists(columns, min_size=1, max_size=3, unique=True))
-        found[f"view {i}"] = [f"{name}.{column}" for column in chosen]
-    return found
+        bags[f"view {i}"] = [f"{name}.{column}" for column in chosen]
+    return bags

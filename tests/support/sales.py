@@ -68,13 +68,13 @@ def database(rows: int = 6000, nulls: bool = False) -> dict[str, pa.Table]:
 
 
 def graph(tables: Mapping[str, pa.Table], engine: Any) -> ct.JoinGraph:
-    made = ct.JoinGraph(engine)
+    join_graph = ct.JoinGraph(engine)
     for name, table in tables.items():
-        made.add_relation(name, table)
+        join_graph.add_relation(name, table)
     for left, right, on in JOINS:
         if right in tables:
-            made.add_join(left, right, on=on)
-    return made
+            join_graph.add_join(left, right, on=on)
+    return join_graph
 
 
 def without(tables: Mapping[str, pa.Table], *names: str) -> dict[str, pa.Table]:

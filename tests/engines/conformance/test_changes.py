@@ -52,8 +52,8 @@ rows = st.fixed_dictionaries({name: st.none() | values for name, (_, _, values) 
 tables = st.lists(rows, max_size=12)
 
 
-LARGE = pytest.mark.parametrize("large", [0, 20_000])
-"""From how many rows on the local engine treats a table as a large one."""
+FROM_ROWS = pytest.mark.parametrize("large", [0, 20_000])
+"""From how many rows on the local engine reduces a table before it is joined."""
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -63,7 +63,7 @@ def few_are_many() -> Iterator[None]:
         patch.setattr(lookup, "MIN_KNOWN_KEYS", 2)
         patch.setattr(lookup, "MIN_KNOWN_PER_WANTED", 1)
         patch.setattr(lookup, "MIN_CALLS", 1)
-        patch.setattr(matches, "AT_ONCE", 8)
+        patch.setattr(matches, "MAX_COPIED_ROWS", 8)
         yield
 
 
@@ -139,7 +139,7 @@ KEEPS: list[tuple[str, ...]] = [(), ("k",), ("t", "k"), ("d", "b", "t")]
 # -- add -------------------------------------------------------------------------------------------
 
 
-@LARGE
+@FROM_ROWS
 @pytest.mark.parametrize("keep", KEEPS)
 @settings(max_examples=examples(40), deadline=None)
 @given(
@@ -199,7 +199,7 @@ def assert_joins_alike(
         assert_same(*results)
 
 
-@LARGE
+@FROM_ROWS
 @pytest.mark.parametrize("keep", KEEPS)
 @settings(max_examples=examples(40), deadline=None)
 @given(parts=st.lists(tables, min_size=1, max_size=4))
@@ -264,6 +264,21 @@ def test_digits_are_not_lost(
     if total is not None:
         keys = {tuple(r[k] for k in keep) for r in engine.arrow(total).to_pylist()}
         assert ((1,)[: len(keep)] in keys) is (len(gone) < len(before))
+
+
+@pytest.mark.parametrize("engine", [ReferenceEngine(), LocalEngine()], ids=lambda e: e.name)
+def test_the_largest_sum_is_remembered_when_another_group_is_removed(engine: Any) -> None:
+    output = summed(("k",))
+    message = computed(
+        engine, [row(k=1, f=f) for f in (1e9, 25e6, 5e6)] + [row(k=2, f=1.0)], output
+    )
+    for gone, is_lost in (
+        (row(k=1, f=1e9), False),
+        (row(k=2, f=1.0), False),
+        (row(k=1, f=25e6), True),
+    ):
+        message = engine.add(output, [message], [computed(engine, [gone], output)], "n")
+        assert (message is None) is is_lost
 
 
 @pytest.mark.parametrize("keep", [(), ("k",), ("k", "t")])

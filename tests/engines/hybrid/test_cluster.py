@@ -17,10 +17,10 @@ from calitree.engines.spark import SparkEngine
 from calitree.errors import EngineError
 from tests.support.cluster import (
     AT_HOME,
-    FEW,
     MEASURES,
     OF_THE_FACT,
     SMALL,
+    SOME_MEASURES,
     Cluster,
     bare_python,
     cluster,
@@ -67,8 +67,8 @@ def ask_two_engines(master: str, directory: str) -> dict[str, Any]:
     path = list(sys.path)
     wide = star(directory, HybridEngine(session, in_process=LARGE)).calibrate(MEASURES)
     answers: dict[str, Any] = {"hybrid": differences(directory, wide, AT_HOME + OF_THE_FACT)}
-    wide = star(directory, SparkEngine(session)).calibrate(FEW)
-    answers["spark"] = differences(directory, wide, [AT_HOME[1], OF_THE_FACT[0]], FEW)
+    wide = star(directory, SparkEngine(session)).calibrate(SOME_MEASURES)
+    answers["spark"] = differences(directory, wide, [AT_HOME[1], OF_THE_FACT[0]], SOME_MEASURES)
     return {**answers, "path is as it was": sys.path == path}
 
 
@@ -79,8 +79,8 @@ def ask_bare_executors(master: str, directory: str, *pythons: str) -> list[Any]:
     for python in pythons:
         session.sparkContext.pythonExec = python
         try:
-            wide = star(directory, HybridEngine(session, in_process=LARGE)).calibrate(FEW)
-            answers.append(differences(directory, wide, AT_HOME + OF_THE_FACT[:1], FEW))
+            wide = star(directory, HybridEngine(session, in_process=LARGE)).calibrate(SOME_MEASURES)
+            answers.append(differences(directory, wide, AT_HOME + OF_THE_FACT[:1], SOME_MEASURES))
         except EngineError as error:
             answers.append(str(error))
     return answers
@@ -109,10 +109,10 @@ def ask_while_a_worker_dies(master: str, directory: str) -> dict[str, Any]:
 
     watching = threading.Thread(target=watch, daemon=True)
     watching.start()
-    wide = star(directory, HybridEngine(session, in_process=LARGE)).calibrate(FEW)
+    wide = star(directory, HybridEngine(session, in_process=LARGE)).calibrate(SOME_MEASURES)
     watching.join(timeout=60)
     assert seen, "there was no middle to kill it in"
-    seen["wrong"] = differences(directory, wide, AT_HOME, FEW)
+    seen["wrong"] = differences(directory, wide, AT_HOME, SOME_MEASURES)
     small = ct.JoinGraph(SparkEngine(session))
     small.add_relation("a", {"k": [1, 2], "u": [1, 1]})
     small.add_relation("b", {"k": [1, 2]})

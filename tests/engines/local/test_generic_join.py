@@ -31,24 +31,24 @@ def codes(*values: int) -> Codes:
 
 def by_definition(relations: Sequence[Relation]) -> Counter[tuple[int, ...]]:
     """Every row of each with every row of those before, if they agree and nothing is NULL."""
-    names = Counter(name for each in relations for name in each)
-    found: list[tuple[dict[str, int], tuple[int, ...]]] = [({}, ())]
+    names = Counter(name for relation in relations for name in relation)
+    partial: list[tuple[dict[str, int], tuple[int, ...]]] = [({}, ())]
     for relation in relations:
         longer = []
-        for bound, rows in found:
+        for bound, rows in partial:
             for row in range(len(next(iter(relation.values())))):
                 here = {n: int(c[row]) for n, c in relation.items() if names[n] > 1}
                 if all(code and bound.get(n, code) == code for n, code in here.items()):
                     longer.append((bound | here, (*rows, row)))
-        found = longer
-    return Counter(rows for _, rows in found)
+        partial = longer
+    return Counter(rows for _, rows in partial)
 
 
 def joined(relations: Sequence[Relation | Tries], threads: int = 1) -> Counter[tuple[int, ...]]:
-    found = GenericJoin(relations).rows(threads)
-    assert len(found) == len(relations)
-    assert all(each.dtype == np.int32 and each.flags.c_contiguous for each in found)
-    return Counter(zip(*(each.tolist() for each in found), strict=True))
+    columns = GenericJoin(relations).rows(threads)
+    assert len(columns) == len(relations)
+    assert all(rows.dtype == np.int32 and rows.flags.c_contiguous for rows in columns)
+    return Counter(zip(*(rows.tolist() for rows in columns), strict=True))
 
 
 @st.composite
@@ -80,9 +80,9 @@ def test_the_join_is_as_defined(relations: list[Relation]) -> None:
 @given(databases(), st.integers(1, 3))
 def test_threads_and_small_blocks_change_nothing(relations: list[Relation], threads: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "WORK", 0)
-        patch.setattr(module, "BLOCK", 1)
-        patch.setattr(module, "LARGEST_BLOCK", 3)
+        patch.setattr(module, "PARALLEL_ENTRIES", 0)
+        patch.setattr(module, "FIRST_BLOCK_ROWS", 1)
+        patch.setattr(module, "MAX_BLOCK_ROWS", 3)
         rows = GenericJoin(relations).rows(threads)
         assert GenericJoin(relations).count(threads) == len(rows[0])
     for ours, alone in zip(rows, GenericJoin(relations).rows(1), strict=True):
@@ -113,7 +113,7 @@ def skewed(names: str, rows: int, values: int, rng: np.random.Generator) -> Rela
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("values", [8, 40, 2000])
 def test_duckdb_finds_the_same(shape: str, values: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "WORK", 100)
+    monkeypatch.setattr(module, "PARALLEL_ENTRIES", 100)
     rng = np.random.default_rng([len(shape), values])
     sizes = {8: (20, 30), 40: (100, 400), 2000: (300, 3000)}[values]
     relations = [skewed(names, int(rng.integers(*sizes)), values, rng) for names in SHAPES[shape]]
@@ -132,14 +132,14 @@ def test_duckdb_finds_the_same(shape: str, values: int, monkeypatch: pytest.Monk
         tables = ", ".join(f"r{r}" for r in range(len(relations)))
         sql = f"SELECT {columns} FROM {tables} WHERE {' AND '.join(equal + there)}"
         expected = connection.sql(sql).to_arrow_table()
-    assert _sorted(rows) == _sorted([each.to_numpy() for each in expected.columns])
+    assert _sorted(rows) == _sorted([column.to_numpy() for column in expected.columns])
 
 
 def _sorted(columns: Sequence[Any]) -> Any:
     return np.stack(columns)[:, np.lexsort(columns)].tolist()
 
 
-def test_of_the_unbalanced_triangle_only_the_result_is_made() -> None:
+def test_of_the_unbalanced_triangle_only_the_result_is_built() -> None:
     """R and T meet in 10⁸ rows, all three in 10⁴."""
     ones, many = np.ones(10_000, np.int32), np.arange(1, 10_001, dtype=np.int32)
     left, right = (many - 1) // 100 + 1, (many - 1) % 100 + 1
@@ -196,13 +196,13 @@ def test_who_keeps_the_tries_sorts_once(monkeypatch: pytest.MonkeyPatch) -> None
     assert sorted_by == [2, 2, 2]
 
 
-def test_a_trie_has_each_prefix_once() -> None:
-    made = trie([codes(2, 1, 2, 0, 1, 2), codes(7, 7, 5, 5, 0, 7)])
-    assert [level.values.tolist() for level in made.levels] == [[1, 2], [7, 5, 7]]
-    assert [level.starts.tolist() for level in made.levels] == [[0, 1, 3], [0, 1, 2, 4]]
-    assert [level.widest for level in made.levels] == [2, 2]
-    assert made.rows.tolist() == [1, 2, 0, 5]
-    assert not made.unique
+def test_a_trie_has_every_prefix_once() -> None:
+    sorted_rows = trie([codes(2, 1, 2, 0, 1, 2), codes(7, 7, 5, 5, 0, 7)])
+    assert [level.values.tolist() for level in sorted_rows.levels] == [[1, 2], [7, 5, 7]]
+    assert [level.starts.tolist() for level in sorted_rows.levels] == [[0, 1, 3], [0, 1, 2, 4]]
+    assert [level.max_fanout for level in sorted_rows.levels] == [2, 2]
+    assert sorted_rows.rows.tolist() == [1, 2, 0, 5]
+    assert not sorted_rows.unique
 
 
 # -- the order of the variables --------------------------------------------------------------------

@@ -13,14 +13,19 @@ import calitree as ct
 from calitree.apps.verify.check import compare
 from calitree.engines.api.semiring import AVG
 from calitree.engines.local import LocalEngine
+from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.scan import groups
+from calitree.engines.local.scan.axes import Axes, ProbedMessages
+from calitree.engines.local.scan.groups import Grouping
 from calitree.engines.local.scan.scan import Scan
+from calitree.engines.local.tables.legs import Leg
+from calitree.engines.local.tables.tables import ArrowColumns, EncodedRelation
 from calitree.engines.local.vm import parallel
 from calitree.engines.local.vm.program import Program
 from calitree.wide_table import WideTable
 from tests.support.sales import Question, database, graph, right, without
 
-LARGE = 2000
+LARGE_ROWS = 2000
 
 
 class Spy:
@@ -32,7 +37,7 @@ class Spy:
         self.visited: list[int] = []
         self.sums: list[tuple[tuple[str, ...], int]] = []
         self.threads: list[int] = []
-        run, summed = Program.run, Scan.summed
+        run, aggregate = Program.run, Scan.aggregate
 
         def counted(program: Program, threads: int) -> bool:
             self.visited.append(program.length)
@@ -42,10 +47,10 @@ class Spy:
 
         def listed(scan: Scan, onto: tuple[str, ...], masks: Any) -> Any:
             self.sums.append((onto, len(masks)))
-            return summed(scan, onto, masks)
+            return aggregate(scan, onto, masks)
 
         patch.setattr(Program, "run", counted)
-        patch.setattr(Scan, "summed", listed)
+        patch.setattr(Scan, "aggregate", listed)
 
     def of(
         self, wide: WideTable, **asked: Any
@@ -67,7 +72,7 @@ def spy(monkeypatch: pytest.MonkeyPatch) -> Spy:
 def test_all_messages_of_the_fact_take_one_pass(spy: Spy) -> None:
     """Of four, those to neighbours inside (date, store) take one set of sums."""
     tables = without(database(), "offers")
-    wide = graph(tables, LocalEngine(large=LARGE)).calibrate(
+    wide = graph(tables, LocalEngine(large=LARGE_ROWS)).calibrate(
         {"n": "count(*)", "s": "sum(price * oil)", "m": "max(units)"}, memory_limit=0
     )
     assert len(wide.tree.edges) == 4
@@ -81,11 +86,11 @@ def test_all_messages_of_the_fact_take_one_pass(spy: Spy) -> None:
 
 def test_a_selective_filter_goes_through_an_index_when_asked_again(spy: Spy) -> None:
     tables = without(database(), "offers")
-    wide = graph(tables, LocalEngine(large=LARGE)).calibrate(memory_limit=0)
+    wide = graph(tables, LocalEngine(large=LARGE_ROWS)).calibrate(memory_limit=0)
     sold = np.bincount(tables["sales"]["item"].to_numpy())
     units, item = (tables["sales"][c].to_numpy() for c in ("units", "item"))
     asked = [{"group_by": ["units"], "where": f"items.item = {i}"} for i in (3, 4, 5)]
-    visited = [spy.of(wide, **each)[0] for each in asked]
+    visited = [spy.of(wide, **question)[0] for question in asked]
     assert visited == [[6000], [sold[4]], [sold[5]]]
     both = {"group_by": ["label"], "where": "items.item = 6 and units > 20"}
     assert spy.of(wide, **both)[0] == [np.count_nonzero((item == 6) & (units > 20))]
@@ -97,7 +102,7 @@ def test_a_selective_filter_goes_through_an_index_when_asked_again(spy: Spy) -> 
 
 def test_only_rows_that_pass_are_visited(spy: Spy) -> None:
     tables = database()
-    wide = graph(tables, LocalEngine(large=LARGE)).calibrate(memory_limit=0)
+    wide = graph(tables, LocalEngine(large=LARGE_ROWS)).calibrate(memory_limit=0)
     units = tables["sales"]["units"].to_numpy()
     for where, count in (("units = 7", np.count_nonzero(units == 7)), ("units > 99", 0)):
         asked = {"group_by": ["city", "label"], "where": where}
@@ -105,17 +110,47 @@ def test_only_rows_that_pass_are_visited(spy: Spy) -> None:
         right(wide, asked, {"where": where, "measures": {"m": "min(label)", "s": "sum(price)"}})
 
 
-def test_messages_that_have_several_rows_a_key_are_left_for_later(spy: Spy) -> None:
-    """An item has two offers: pressed in as their number, or as the one that is asked for."""
-    wide = graph(database(), LocalEngine(large=LARGE)).calibrate(memory_limit=0)
-    pressed = (("sales.label",), 5)
-    assert spy.of(wide, group_by=["label"])[1] == [pressed]
+def test_messages_that_have_several_rows_a_key_are_joined_with_the_sums(spy: Spy) -> None:
+    """An item has two offers: probed in as their number, or as the one that is asked for."""
+    wide = graph(database(), LocalEngine(large=LARGE_ROWS)).calibrate(memory_limit=0)
+    probed = (("sales.label",), 5)
+    assert spy.of(wide, group_by=["label"])[1] == [probed]
     left = (("sales.item", "sales.label"), 4)
     assert spy.of(wide, group_by=["label", "offer"])[1] == [left]
     both = (("offers.offer", "sales.label"), 5)
     one = {"group_by": ["label", "offer"], "where": "offer = 'b'"}
     assert spy.of(wide, **one)[1] == [both]
     right(wide, {"group_by": ["label"]}, {"group_by": ["label", "offer"]}, one)
+
+
+def test_ids_that_come_during_a_scan_change_nothing() -> None:
+    """Another thread may give ids to keys that the scanned table does not have."""
+    book = Codebook(threads=1)
+
+    def leg(**columns: list[int]) -> Leg:
+        names = {name: name for name in columns}
+        return Leg(EncodedRelation(book, ArrowColumns(pa.table(columns))), names)
+
+    def grow(start: int) -> None:
+        leg(a=[start], b=[start + 1]).ids(book.space(("a", "b")))
+
+    fact = leg(a=[1, 1, 2], b=[1, 2, 2])
+    first, second = leg(a=[1, 2], b=[1, 2], c=[5, 6]), leg(a=[1, 1], b=[1, 2], d=[7, 8])
+    around = {1: (first, ("a", "b")), 2: (second, ("a", "b")), 3: (leg(a=[1], e=[9]), ("a",))}
+    messages = ProbedMessages(Axes(book, fact, around), {1: (), 2: (), 3: ()})
+    sizes = set()
+    for at in around:
+        grow(10 * at)
+        sizes.add(len(messages.places(at)))
+    assert sizes == {4}, "all are as long as when the scan began"
+    (axis,) = messages.axes.axes
+    present = messages.present(axis)
+    assert present is not None
+    assert present[axis.ids].tolist() == [True, False, False]
+    onto = ("a", "b", "c", "d")
+    grouping = Grouping(messages, onto, Program(rows=3))
+    grow(40)
+    assert len(grouping.codes(np.arange(grouping.size))) == len(onto)
 
 
 def test_groups_that_have_no_room_are_numbered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +162,7 @@ def test_groups_that_have_no_room_are_numbered(monkeypatch: pytest.MonkeyPatch) 
 
     number_rows = groups.number_rows
     monkeypatch.setattr(groups, "number_rows", spied)
-    wide = graph(without(database(nulls=True), "offers"), LocalEngine(large=LARGE)).calibrate()
+    wide = graph(without(database(nulls=True), "offers"), LocalEngine(large=LARGE_ROWS)).calibrate()
     numbered.clear()
     for names, expected in ((["label"], []), (["label", "sales.item", "units"], [6000])):
         wide.query(group_by=names)
@@ -166,7 +201,9 @@ QUESTIONS: list[Question] = [
 
 
 OWN = {name: MEASURES[name] for name in ("n", "known", "s", "l", "t", "f", "x", "y", "v", "z", "o")}
-ASKED = [{**each, "measures": OWN if "relations" in each else MEASURES} for each in QUESTIONS]
+ASKED = [
+    {**question, "measures": OWN if "relations" in question else MEASURES} for question in QUESTIONS
+]
 
 
 @pytest.mark.parametrize("nulls", [False, True])
@@ -177,13 +214,13 @@ def test_all_kinds_of_measures_and_groups(nulls: bool) -> None:
 def test_two_threads_find_the_same(spy: Spy) -> None:
     """In a table that is large enough for two to be used, by all that numbers, reads and sums."""
     tables = database(2 * parallel.MIN_ROWS_PER_THREAD + 1, nulls=True)
-    found = []
+    answers = []
     for threads in (1, 2):
         wide = graph(tables, LocalEngine(threads)).calibrate(MEASURES, memory_limit=0)
         assert set(spy.threads) == {threads}
-        found.append([wide.query(**asked).arrow() for asked in ASKED])
+        answers.append([wide.query(**asked).arrow() for asked in ASKED])
         spy.threads.clear()
-    for asked, alone, shared in zip(ASKED, *found, strict=True):
+    for asked, alone, shared in zip(ASKED, *answers, strict=True):
         assert not compare(shared, alone, len(asked.get("group_by", ())), 1e-7), asked
     right(
         wide, *({**asked, "measures": {"n": "count(*)", "m": "sum(paid)"}} for asked in ASKED[:5])
@@ -224,5 +261,5 @@ def test_what_is_left_of_several_outputs_is_reduced_apart() -> None:
     wide.add_relation("r4", {"c": [0], "f": [1.5]})
     for name, key in (("r1", "a"), ("r2", "a"), ("r3", "b"), ("r4", "c")):
         wide.add_join("r0", name, on=key)
-    found = wide.calibrate({"s": "sum(r4.f)"}, group_by=["r1.d"]).query(group_by=["r1.d"]).rows()
-    assert sorted(found, key=str) == [{"r1.d": "x", "s": 3.0}, {"r1.d": "y", "s": 3.0}]
+    rows = wide.calibrate({"s": "sum(r4.f)"}, group_by=["r1.d"]).query(group_by=["r1.d"]).rows()
+    assert sorted(rows, key=str) == [{"r1.d": "x", "s": 3.0}, {"r1.d": "y", "s": 3.0}]

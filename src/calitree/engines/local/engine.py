@@ -22,12 +22,12 @@ from calitree.cache import LRUCache
 from calitree.engines.api.contraction import Contraction, Input, Output, Table
 from calitree.engines.api.protocol import Watch
 from calitree.engines.local.delta.changes import add, apart
+from calitree.engines.local.delta.contributions import MAX_CONTRIBUTING_ROWS, Contributions
 from calitree.engines.local.delta.matches import matching, select, settle
-from calitree.engines.local.delta.shares import MOST, Shares
 from calitree.engines.local.encoding import values as v
 from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.join.generic_join import GenericJoin
-from calitree.engines.local.join.narrowing import narrowed
+from calitree.engines.local.join.semijoin import semijoin_reduced
 from calitree.engines.local.join.star import Star
 from calitree.engines.local.scan.reduction import Job, reduce_jobs
 from calitree.engines.local.tables.encoded import EncodedTable
@@ -76,7 +76,9 @@ class LocalEngine:
     def _clear(self) -> None:
         self.book = Codebook(self.threads)
         self._stars: WeakKeyDictionary[Contraction, list[Star]] = WeakKeyDictionary()
-        self._shares: WeakKeyDictionary[Contraction, list[Shares] | None] = WeakKeyDictionary()
+        self._contributions: WeakKeyDictionary[Contraction, list[Contributions] | None] = (
+            WeakKeyDictionary()
+        )
         self._joins = LRUCache[GenericJoin](MAX_CACHED_JOINS)
         self._joined = LRUCache[Joined](MAX_CACHED_JOINS)
 
@@ -151,7 +153,7 @@ class LocalEngine:
             inputs = contraction.inputs
             legs, leg_of = self._legs(inputs)
             jobs = [self._job(legs, leg_of, output) for output in contraction.outputs]
-            jobs = narrowed(jobs, self.large)
+            jobs = semijoin_reduced(jobs, self.large)
             rest = reduce_jobs(self.book, jobs, self.large, self.threads)
             if all(after is before for after, before in zip(rest, jobs, strict=True)):
                 stars = [self._star(job, inputs) for job in jobs]
@@ -167,25 +169,29 @@ class LocalEngine:
         assert contraction.pattern is not None
         whole, at = contraction.pattern
         table, base = contraction.inputs[at].table, whole.inputs[at].table
-        if not isinstance(table, SelectedRelation) or table.base is not base or base.rows > MOST:
+        if (
+            not isinstance(table, SelectedRelation)
+            or table.base is not base
+            or base.rows > MAX_CONTRIBUTING_ROWS
+        ):
             return None
-        if whole not in self._shares:
-            self._shares[whole] = None  # it is worth it the second time
+        if whole not in self._contributions:
+            self._contributions[whole] = None  # it is worth it the second time
             return None
-        shares = self._shares[whole]
-        if shares is None:
-            shares = self._shares[whole] = self._shares_of(whole, at)
-        return [output.sum(table.positions) for output in shares] if shares else None
+        contributions = self._contributions[whole]
+        if contributions is None:
+            contributions = self._contributions[whole] = self._contributions_of(whole, at)
+        return [output.sum(table.positions) for output in contributions] if contributions else None
 
-    def _shares_of(self, whole: Contraction, at: int) -> list[Shares]:
+    def _contributions_of(self, whole: Contraction, at: int) -> list[Contributions]:
         legs, leg_of = self._legs(whole.inputs)
         jobs = [self._job(legs, leg_of, output) for output in whole.outputs]
         base: object = whole.inputs[at].table
         if not all(at in job.legs and job.legs[at].table is base for job in jobs):
             return []  # it is one of several that were joined first
         stars = (self._star(job, whole.inputs) for job in jobs)
-        shares = [Shares.of(star, at) for star in stars]
-        return [] if None in shares else cast(list[Shares], shares)
+        contributions = [Contributions.of(star, at) for star in stars]
+        return [] if None in contributions else cast(list[Contributions], contributions)
 
     # -- updates: codes grow under the codebook's lock, which encoding takes by itself ---------------
 

@@ -1,5 +1,7 @@
-"""Rows of relations, found by their values: those that pass a condition, those that equal given
-rows, and what is left of a relation when some rows have gone.
+"""Looking up rows of relations by their values.
+
+They are those that pass a condition, those that equal given rows, and those that are left of a
+relation when some have gone.
 
 Here NULL equals NULL and NaN equals NaN, and there is one zero.
 """
@@ -18,7 +20,7 @@ from calitree.engines.local.encoding.numbering import number_rows
 from calitree.engines.local.tables.encoded import Key, Names
 from calitree.engines.local.tables.legs import Leg
 from calitree.engines.local.tables.selection import ConcatenatedColumns, SelectedRelation, take_rows
-from calitree.engines.local.tables.tables import ArrowColumns, EncodedRelation
+from calitree.engines.local.tables.tables import ArrowColumns, Columns, EncodedRelation
 from calitree.errors import EngineError
 from calitree.grouping import canonical_array
 from calitree.sql.parser import Expression
@@ -26,14 +28,14 @@ from calitree.types import Kind
 
 Array = np.ndarray[Any, Any]
 
-AT_ONCE = 100_000
+MAX_COPIED_ROWS = 100_000
 """So many rows are put together in memory; more stay pieces of the tables that they came from."""
 
-TOGETHER = 3
+MAX_KEY_COLUMNS = 3
 """So many columns that have codes are looked up together."""
 
-FEW = 4
-"""Candidates for each row that is looked for that are not worth narrowing further."""
+MAX_CANDIDATES_PER_ROW = 4
+"""So many candidates for each row that is looked up are compared on all columns at once."""
 
 
 def select(table: EncodedRelation, names: Names, where: Expression) -> EncodedRelation:
@@ -55,20 +57,20 @@ def settle(plus: Sequence[EncodedRelation], minus: Sequence[EncodedRelation]) ->
     if not gone and len(tables) == 1:
         return tables[0]
     kept: dict[int, Array] = {}
-    late = []
+    by_value = []
     for table in gone:
         at = next((i for i, p in enumerate(tables) if p is getattr(table, "base", None)), None)
         if at is None or not isinstance(table, SelectedRelation):
-            late.append(table)
+            by_value.append(table)
             continue
         mask = kept.setdefault(at, np.ones(tables[at].rows, bool))
         again = np.flatnonzero(~mask[table.positions])
         if len(again):
-            late.append(SelectedRelation(table, again))
+            by_value.append(SelectedRelation(table, again))
         mask[table.positions] = False
-    if late:
+    if by_value:
         _remove(
-            tables, kept, ConcatenatedColumns([(table.columns, None) for table in late]).table()
+            tables, kept, ConcatenatedColumns([(table.columns, None) for table in by_value]).table()
         )
     left = {at: np.flatnonzero(mask).astype(np.uint32) for at, mask in kept.items()}
     return _together([(table, left.get(at)) for at, table in enumerate(tables)])
@@ -76,31 +78,29 @@ def settle(plus: Sequence[EncodedRelation], minus: Sequence[EncodedRelation]) ->
 
 def _together(parts: Sequence[tuple[EncodedRelation, Array | None]]) -> EncodedRelation:
     """One relation. Codes that its largest part has are taken from the parts."""
-    columns = ConcatenatedColumns([(table.columns, rows) for table, rows in parts])
+    columns: Columns = ConcatenatedColumns([(table.columns, rows) for table, rows in parts])
     book = parts[0][0].book
-    if columns.rows <= AT_ONCE:
-        made = EncodedRelation(book, ArrowColumns(columns.table().combine_chunks()))
-    else:
-        made = EncodedRelation(book, columns)
+    if columns.rows <= MAX_COPIED_ROWS:
+        columns = ArrowColumns(columns.table().combine_chunks())
+    relation = EncodedRelation(book, columns)
     largest = max((table for table, _ in parts), key=lambda table: table.rows)
     for key in largest.encoded:
         space, names = book.space(tuple(a for a, _ in key)), dict(key)
-        found = [(table.ids(space, names), rows) for table, rows in parts]
-        ids = np.concatenate([ids if rows is None else ids[rows] for ids, rows in found])
-        made.remember(key, ids)
-    return made
+        ids = [
+            table.ids(space, names)[slice(None) if rows is None else rows] for table, rows in parts
+        ]
+        relation.remember(key, np.concatenate(ids))
+    return relation
 
 
 def _remove(tables: Sequence[EncodedRelation], kept: dict[int, Array], rows: pa.Table) -> None:
     """Mark one row as gone for each of `rows`."""
-    found = []
+    matches = []
     for at, table in enumerate(tables):
-        here = equal_rows(table, rows)
-        found.append(here[kept[at][here]] if at in kept else here)
-    candidates = ConcatenatedColumns([(t.columns, f) for t, f in zip(tables, found, strict=True)])
-    columns = [[candidates.column(n), rows.column(n)] for n in rows.column_names]
-    groups, count = _numbered(columns, candidates.rows + rows.num_rows)
-    ours, theirs = groups[: candidates.rows], groups[candidates.rows :]
+        positions = equal_rows(table, rows)
+        matches.append(positions[kept[at][positions]] if at in kept else positions)
+    candidates = ConcatenatedColumns([(t.columns, m) for t, m in zip(tables, matches, strict=True)])
+    ours, theirs, count = _numbered(candidates, rows)
     wanted, there = np.bincount(theirs, minlength=count), np.bincount(ours, minlength=count)
     lacking = np.flatnonzero(there < wanted)
     if len(lacking):
@@ -111,11 +111,11 @@ def _remove(tables: Sequence[EncodedRelation], kept: dict[int, Array], rows: pa.
     gone = np.zeros(len(order), bool)
     gone[order] = rank < wanted[ours[order]]
     start = 0
-    for at, here in enumerate(found):
-        mine = here[gone[start : start + len(here)]]
-        start += len(here)
-        if len(mine):
-            kept.setdefault(at, np.ones(tables[at].rows, bool))[mine] = False
+    for at, positions in enumerate(matches):
+        removed = positions[gone[start : start + len(positions)]]
+        start += len(positions)
+        if len(removed):
+            kept.setdefault(at, np.ones(tables[at].rows, bool))[removed] = False
 
 
 # -- equal rows ------------------------------------------------------------------------------------
@@ -126,65 +126,84 @@ def equal_rows(table: EncodedRelation, rows: pa.Table) -> Array:
     if not rows.num_rows or not table.rows:
         return np.empty(0, np.intp)
     known = table.lookup_keys.get(tuple(rows.column_names))
-    if known is not None and not _is_rounded(table, known):
+    if known is not None:
         ids = _ids_of(table, known, rows)
-        if ids is not None and (len(known) == 1 or ids.all()):
+        if ids is not None and _determines(table, known, ids):
             return table.rows_of(known, ids)
-    here, told = _by_codes(table, rows)
-    if here is not None and told == set(rows.column_names):
-        return here
-    for label in sorted(rows.column_names, key=lambda n: _effort(rows.schema.field(n).type)):
-        if here is not None and len(here) <= FEW * rows.num_rows:
-            break
-        column = table.columns.column(label)
-        column = _comparable(column if here is None else take_rows(column, here))
-        there = pc.is_in(column, value_set=_comparable(rows.column(label)))
-        found = np.flatnonzero(there.to_numpy(zero_copy_only=False))
-        here = found if here is None else here[found]
-    if here is None:  # there are no columns to differ in
+    candidates, compared = _by_codes(table, rows)
+    if candidates is not None and compared == set(rows.column_names):
+        return candidates
+    candidates = _by_values(table, rows, candidates)
+    if candidates is None:  # there are no columns to differ in
         return np.arange(table.rows)
-    candidates = ConcatenatedColumns([(table.columns, here)])
-    columns = [[candidates.column(n), rows.column(n)] for n in rows.column_names]
-    groups, count = _numbered(columns, len(here) + rows.num_rows)
+    ours, theirs, count = _numbered(ConcatenatedColumns([(table.columns, candidates)]), rows)
     wanted = np.zeros(count, bool)
-    wanted[groups[len(here) :]] = True
-    return here[wanted[groups[: len(here)]]]
+    wanted[theirs] = True
+    return candidates[wanted[ours]]
 
 
 def _by_codes(table: EncodedRelation, rows: pa.Table) -> tuple[Array | None, set[str]]:
     """Rows that may be equal, by codes or ids that the table has, and the columns in which they are."""
-    labels = set(rows.column_names)
-    coded = sorted((each for each in table.coded if each[1] in labels), key=lambda each: each[0])
-    keys = [key for key in table.indexed_keys if all(column in labels for _, column in key)]
-    if 1 < len(coded) <= TOGETHER and len(dict(coded)) == len(coded):
-        keys.append(tuple(coded))
-    keys += [(each,) for each in coded]
-    for key in sorted(dict.fromkeys(keys), key=len, reverse=True):
-        space, names = table.book.space(tuple(a for a, _ in key)), dict(key)
-        asked_again = key not in table.indexed_keys and table.is_wanted(space, names)
-        # Their ids have to be known before others can be found among them.
-        if asked_again and table.places(space, names, None) is None:
-            table.index(space, names)
-        is_found = key in table.indexed_keys
-        ids = _ids_of(table, key, rows) if is_found or len(key) == 1 else None
+    for key in _keys(table, set(rows.column_names)):
+        # First, as the table's own ids have to be known before others are found among them.
+        can_look_up = _prepare_look_up(table, key)
+        ids = _ids_of(table, key, rows) if can_look_up or len(key) == 1 else None
         if ids is None:
             continue
-        sure = (len(key) == 1 or ids.all()) and not _is_rounded(table, key)
-        told = {column for _, column in key} if sure else set()
-        if is_found:
-            if told == labels:
+        compared = {column for _, column in key} if _determines(table, key, ids) else set()
+        if can_look_up:
+            if compared == set(rows.column_names):
                 table.lookup_keys[tuple(rows.column_names)] = key
-            return table.rows_of(key, ids), told
-        own = table.ids(space, names)
-        wanted = np.zeros(space.size, bool)
+            return table.rows_of(key, ids), compared
+        own = table.codes(key[0][0], dict(key))
+        wanted = np.zeros(table.book.dictionary(key[0][0]).size, bool)
         wanted[ids] = True
-        return np.flatnonzero(wanted[own]), told
+        return np.flatnonzero(wanted[own]), compared
     return None, set()
 
 
-def _is_rounded(table: EncodedRelation, key: Key) -> bool:
-    """Whether a code may stand for several values: decimals that met doubles in a join."""
-    return any(
+def _keys(table: EncodedRelation, labels: set[str]) -> list[Key]:
+    """Keys among these columns of which the table has codes or ids, the longest first."""
+    coded = sorted((part for part in table.coded if part[1] in labels), key=lambda part: part[0])
+    keys = [key for key in table.indexed_keys if all(column in labels for _, column in key)]
+    if 1 < len(coded) <= MAX_KEY_COLUMNS and len(dict(coded)) == len(coded):
+        keys.append(tuple(coded))
+    keys += [(part,) for part in coded]
+    return sorted(dict.fromkeys(keys), key=len, reverse=True)
+
+
+def _prepare_look_up(table: EncodedRelation, key: Key) -> bool:
+    """Whether rows can be looked up by this key; the look-up is built when it is asked for again."""
+    if key in table.indexed_keys:
+        return True
+    space, names = table.book.space(tuple(a for a, _ in key)), dict(key)
+    if not table.is_wanted(space, names):
+        return False
+    if table.places(space, names, None) is None:
+        table.index(space, names)
+    return True
+
+
+def _by_values(table: EncodedRelation, rows: pa.Table, candidates: Array | None) -> Array | None:
+    """The candidates (None: all) that have a value of `rows` in each column, until they are few."""
+    for label in sorted(rows.column_names, key=lambda n: _effort(rows.schema.field(n).type)):
+        if candidates is not None and len(candidates) <= MAX_CANDIDATES_PER_ROW * rows.num_rows:
+            break
+        column = table.columns.column(label)
+        column = _comparable(column if candidates is None else take_rows(column, candidates))
+        there = pc.is_in(column, value_set=_comparable(rows.column(label)))
+        positions = np.flatnonzero(there.to_numpy(zero_copy_only=False))
+        candidates = positions if candidates is None else candidates[positions]
+    return candidates
+
+
+def _determines(table: EncodedRelation, key: Key, ids: Codes) -> bool:
+    """Whether rows that have one of these ids have equal values too.
+
+    That is not so if a NULL is among several columns, nor if a code may stand for several values:
+    decimals that were joined with doubles.
+    """
+    return (len(key) == 1 or bool(ids.all())) and not any(
         table.kinds[column] is not Kind.FLOAT
         and pa.types.is_floating(table.book.dictionary(attribute).values.type)
         for attribute, column in key
@@ -195,48 +214,45 @@ def _ids_of(table: EncodedRelation, key: Key, rows: pa.Table) -> Codes | None:
     """The ids of these rows, without those that nobody has; 0 if one has a NULL."""
     codes: list[Codes] = []
     for attribute, label in key:
-        found = table.book.dictionary(attribute).find(rows.column(label))
-        if found is None:
+        column = table.book.dictionary(attribute).find(rows.column(label))
+        if column is None:
             return None
-        codes.append(found)
+        codes.append(column)
+    known = np.logical_and.reduce([column >= 0 for column in codes])
+    codes = [column[known] for column in codes]
     if len(codes) == 1:
-        return codes[0][codes[0] >= 0]
-    space = table.book.space(tuple(a for a, _ in key))
-    if all(each.min(initial=1) > 0 for each in codes):
-        all_known: Codes = space.find(codes)
-        return all_known if all_known.all() else all_known[all_known > 0]
-    known = np.logical_and.reduce([each >= 0 for each in codes])
-    codes = [each[known] for each in codes]
-    ids: Codes = space.find(codes)
-    has_null = np.logical_or.reduce([each == 0 for each in codes])
-    known = (ids > 0) | has_null
-    return ids[known]
+        return codes[0]
+    ids: Codes = table.book.space(tuple(a for a, _ in key)).find(codes)
+    has_null: Array = np.logical_or.reduce([column == 0 for column in codes])
+    return ids[(ids > 0) | has_null]
 
 
-def _numbered(columns: Sequence[Sequence[pa.ChunkedArray]], length: int) -> tuple[Array, int]:
-    """Equal rows have equal numbers: each of `length` rows, and how many there are. A column is
-    given in parts, one after the other.
+def _numbered(candidates: ConcatenatedColumns, rows: pa.Table) -> tuple[Array, Array, int]:
+    """Number the rows by the columns of `rows`: of both sides, and how many numbers there are.
+
+    Equal rows have equal numbers.
     """
     codes, sizes = [], []
-    for parts in columns:
-        dtype = parts[0].type
-        if pa.types.is_null(dtype):
+    for name in rows.column_names:
+        column = candidates.column(name)
+        if pa.types.is_null(column.type):
             continue
-        chunks = [c for part in parts for c in part.chunks]
-        encoded = _comparable(pa.chunked_array(chunks, dtype)).dictionary_encode()
+        chunks = [*column.chunks, *rows.column(name).chunks]
+        encoded = _comparable(pa.chunked_array(chunks, column.type)).dictionary_encode()
         index = encoded.indices
         if index.null_count:
             index = index.fill_null(len(encoded.dictionary))
         codes.append(index.to_numpy(zero_copy_only=False))
         sizes.append(len(encoded.dictionary) + 1)
-    groups, distinct = number_rows(codes, sizes, length)
-    return groups, len(distinct[0]) if distinct else 1
+    groups, distinct = number_rows(codes, sizes, candidates.rows + rows.num_rows)
+    count = len(distinct[0]) if distinct else 1
+    return groups[: candidates.rows], groups[candidates.rows :], count
 
 
 def _comparable(column: pa.ChunkedArray) -> pa.Array:
     """Values that are equal if their bits are; what Arrow cannot compare, as text."""
     if pa.types.is_nested(column.type):
-        texts = [None if each is None else repr(each) for each in column.to_pylist()]
+        texts = [None if value is None else repr(value) for value in column.to_pylist()]
         return pa.array(texts, pa.string())
     return canonical_array(column)
 

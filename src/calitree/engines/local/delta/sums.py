@@ -7,7 +7,8 @@ one does not fit. Doubles that are subtracted must leave enough digits: if not, 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,82 +19,178 @@ from calitree.engines.local.encoding.values import LIMIT, Value
 
 Array = np.ndarray[Any, Any]
 Placed = tuple[Value, Array]
-"""Values, and the row that each goes to. No row is met twice."""
+"""Values, and the row that each goes to. No row occurs twice."""
 
-ENOUGH = 100
+MAX_CANCELLATION = 100
 """A difference must be at least one part in so many of what it was made of."""
 
 
-def combined(
-    way: str,
-    large: Value,
-    plus: Sequence[Placed],
-    minus: Sequence[Placed],
-    count: int,
-    left: Array | None,
-) -> Value | None:
-    """A component's ⊕ on `count` rows, of which `large` has the first; None if digits are lost.
+@dataclass(frozen=True)
+class Addition:
+    """One component: a large array, and small ones that are added to its rows or subtracted."""
 
-    `left` tells how many joined rows each has left; without any, its digits do not matter.
-    """
-    if way == "any":
-        return _any(large, plus, count)
-    if way != "sum":
-        return _extreme(way == "max", large, plus, count)
-    large = large.filled(0)
-    plus = [(value.filled(0), rows) for value, rows in plus]
-    minus = [(value.filled(0), rows) for value, rows in minus]
-    values = _present([large, *(v for v, _ in plus), *(v for v, _ in minus)])
-    exact = all(value.exact for value in values)
-    if all(value.is_integer for value in values):
-        whole = _integers(large, plus, minus, count, left, max(v.scale for v in values), exact)
-        if whole is not None:
-            return whole
-        exact = False
-    return _doubles(large, plus, minus, count, left, exact)
+    large: Value
+    plus: Sequence[Placed]
+    minus: Sequence[Placed]
+    count: int
+    """The rows of the sum, of which `large` has the first."""
+    left: Array | None = None
+    """How many joined rows each row has left; without any, its digits do not matter."""
+
+    @property
+    def values(self) -> list[Value]:
+        """All the values."""
+        return [self.large, *(value for value, _ in (*self.plus, *self.minus))]
+
+    def combined(self, way: str) -> Value | None:
+        """⊕ of all; None if digits are lost."""
+        if way == "any":
+            return self._any()
+        if way != "sum":
+            return self._extreme(way == "max")
+        filled = self._mapped(lambda value: value.filled(0))
+        values = _present(filled.values)
+        exact = all(value.exact for value in values)
+        if all(value.is_integer for value in values):
+            scale = max(value.scale for value in values)
+            scaled = filled._at_scale(scale)
+            if all(value.is_integer for value in _present(scaled.values)):
+                return scaled._integers(scale, exact)
+            exact = False
+        return filled._doubles(exact)
+
+    def _mapped(self, change: Callable[[Value], Value]) -> Addition:
+        plus = [(change(value), rows) for value, rows in self.plus]
+        minus = [(change(value), rows) for value, rows in self.minus]
+        return replace(self, large=change(self.large), plus=plus, minus=minus)
+
+    def _at_scale(self, scale: int) -> Addition:
+        if all(value.scale == scale for value in self.values):
+            return self
+        return self._mapped(lambda value: value.at_scale(scale) if len(value.data) else value)
+
+    def _integers(self, scale: int, exact: bool) -> Value:
+        """Sums of integers at this scale."""
+        values = _present(self.values)
+        if sum(value.bound for value in values) >= LIMIT:
+            for value in values:
+                value.tighten()
+        bound = sum(value.bound for value in values)
+        if bound >= LIMIT:
+            return self._large_integers(scale, exact)
+        data = _longer(self.large.data, self.count, np.int64)
+        for value, rows in self.plus:
+            data[rows] += value.data
+        for value, rows in self.minus:
+            data[rows] -= value.data
+        positive = self._is_positive(data)
+        return Value(data, scale=scale, exact=exact, bound=bound, positive=positive)
+
+    def _is_positive(self, data: Array) -> bool:
+        """Whether all are counts, and none was subtracted to zero of which joined rows are left."""
+        added = _present([self.large, *(value for value, _ in self.plus)])
+        left = data if self.left is None else self.left
+        return all(value.positive for value in added) and all(
+            ((data[rows] > 0) | (left[rows] == 0)).all() for _, rows in self.minus
+        )
+
+    def _large_integers(self, scale: int, exact: bool) -> Value:
+        """Sums that may pass 64 bits, by Python's integers; doubles if one really does."""
+        data = _longer(self.large.data, self.count, np.int64)
+        sums: dict[int, int] = {}
+        for placed, sign in ((self.plus, 1), (self.minus, -1)):
+            for value, rows in placed:
+                for row, number in zip(rows.tolist(), value.data.tolist(), strict=True):
+                    sums[row] = sums.get(row, int(data[row])) + sign * number
+        changed = list(sums)
+        if all(-LIMIT <= total < LIMIT for total in sums.values()):
+            data[changed] = list(sums.values())
+            return Value(data, scale=scale, exact=exact)
+        real = data / 10.0**scale
+        real[changed] = [total / 10**scale for total in sums.values()]
+        return Value(real, exact=False)
+
+    def _doubles(self, exact: bool) -> Value | None:
+        data = _longer(self.large.as_float().data, self.count, np.float64)
+        peak = _longer(_peak(self.large), self.count, np.float64)
+        with np.errstate(all="ignore"):  # what is not finite is seen below, or was there before
+            for placed, change in ((self.plus, np.add), (self.minus, np.subtract)):
+                for value, rows in placed:
+                    data[rows] = change(data[rows], value.as_float().data)
+                    largest = np.maximum(_peak(value), np.abs(data[rows]))
+                    peak[rows] = np.maximum(peak[rows], largest)
+            for _, rows in self.minus:
+                after = data[rows]
+                enough = (np.abs(after) >= peak[rows] / MAX_CANCELLATION) & np.isfinite(after)
+                if self.left is not None:
+                    enough |= self.left[rows] == 0
+                if not enough.all():
+                    return None
+        return Value(data, exact=exact, peak=peak)
+
+    def _any(self) -> Value:
+        data = _longer(self.large.data, self.count, bool)
+        for value, rows in self.plus:
+            data[rows] |= value.data.astype(bool)
+        return Value(data)
+
+    def _extreme(self, largest: bool) -> Value:
+        """MIN or MAX, where NULL stands for none. NaN is greater than every number."""
+        first, *values = _alike([self.large, *(value for value, _ in self.plus)])
+        data, seen = _longer(first.data, self.count, first.data.dtype), None
+        if first.valid is not None or self.count > len(first.data):
+            seen = np.zeros(self.count, bool)
+            seen[: len(first.data)] = True if first.valid is None else first.valid
+        for value, (_, rows) in zip(values, self.plus, strict=True):
+            before = data[rows]
+            with np.errstate(invalid="ignore"):
+                chosen = (np.maximum if largest else np.fmin)(before, value.data)
+            if seen is not None:
+                chosen = np.where(seen[rows], chosen, value.data)
+                seen[rows] |= True if value.valid is None else value.valid
+            if value.valid is not None:
+                chosen = np.where(value.valid, chosen, before)
+            data[rows] = chosen
+        valid = None if seen is None or seen.all() else seen
+        exact = all(value.exact for value in _present([first, *values]))
+        return Value(data, valid, scale=first.scale, labels=first.labels, exact=exact)
 
 
 def one_row(way: str, plus: Sequence[Value], minus: Sequence[Value]) -> Value | None:
     """The same for values of one row each, of which there are thousands a second."""
     if way != "sum":
-        here = np.zeros(1, np.intp)
-        return combined(way, plus[0], [(each, here) for each in plus[1:]], (), 1, None)
-    plus, minus = [each.filled(0) for each in plus], [each.filled(0) for each in minus]
-    values = (*plus, *minus)
-    exact = whole = positive = True
-    scale = 0
-    for each in values:
-        exact, whole = exact and each.exact, whole and each.is_integer
-        scale = max(scale, each.scale)
-    if whole:
-        total = 0
-        for each in plus:
-            total += _whole(each, scale)
-            positive = positive and each.positive
-        for each in minus:
-            total -= _whole(each, scale)
-        if -LIMIT <= total < LIMIT:
-            positive = positive and total > 0
-            return Value(
-                np.array([total]), scale=scale, exact=exact, bound=abs(total), positive=positive
-            )
-        return Value(np.array([total / 10**scale]), exact=False)
-    before = sum(_double(each) for each in plus)
-    after = before - sum(_double(each) for each in minus)
-    most = max(abs(before), *(_peak(each).item() for each in values))
-    if minus and (not math.isfinite(after) or abs(after) < most / ENOUGH):
+        row = np.zeros(1, np.intp)
+        return Addition(plus[0], [(value, row) for value in plus[1:]], (), 1).combined(way)
+    plus, minus = [value.filled(0) for value in plus], [value.filled(0) for value in minus]
+    exact = all(value.exact for value in (*plus, *minus))
+    if all(value.is_integer for value in (*plus, *minus)):
+        return _one_integer(plus, minus, exact)
+    return _one_double(plus, minus, exact)
+
+
+def _one_integer(plus: Sequence[Value], minus: Sequence[Value], exact: bool) -> Value:
+    scale = max(value.scale for value in (*plus, *minus))
+
+    def total(values: Sequence[Value]) -> int:
+        return sum(value.data.item() * 10 ** (scale - value.scale) for value in values)
+
+    result = total(plus) - total(minus)
+    if not -LIMIT <= result < LIMIT:
+        return Value(np.array([result / 10**scale]), exact=False)
+    positive = result > 0 and all(value.positive for value in plus)
+    return Value(np.array([result]), scale=scale, exact=exact, bound=abs(result), positive=positive)
+
+
+def _one_double(plus: Sequence[Value], minus: Sequence[Value], exact: bool) -> Value | None:
+    before, gone = (
+        sum(float(value.data.item()) / 10**value.scale for value in values)
+        for values in (plus, minus)
+    )
+    after = before - gone
+    peak = max(abs(before), *(_peak(value).item() for value in (*plus, *minus)))
+    if minus and (not math.isfinite(after) or abs(after) < peak / MAX_CANCELLATION):
         return None
-    return Value(np.array([after], np.float64), exact=exact, peak=np.array([most]))
-
-
-def _whole(value: Value, scale: int) -> int:
-    number: int = value.data.item()
-    return number if value.scale == scale else number * 10 ** (scale - value.scale)
-
-
-def _double(value: Value) -> float:
-    number = float(value.data.item())
-    return number / 10**value.scale if value.scale else number
+    return Value(np.array([after], np.float64), exact=exact, peak=np.array([peak]))
 
 
 def _present(values: Sequence[Value]) -> list[Value]:
@@ -102,133 +199,15 @@ def _present(values: Sequence[Value]) -> list[Value]:
 
 
 def _longer(data: Array, count: int, dtype: Any) -> Array:
-    """A copy, with zeros behind it."""
-    if len(data) == count:
-        return data.astype(dtype)
-    longer = np.empty(count, dtype)
+    """A copy, padded with zeros to `count` rows."""
+    longer = np.zeros(count, dtype)
     longer[: len(data)] = data
-    longer[len(data) :] = 0
     return longer
-
-
-def _integers(
-    large: Value,
-    plus: Sequence[Placed],
-    minus: Sequence[Placed],
-    count: int,
-    left: Array | None,
-    scale: int,
-    exact: bool,
-) -> Value | None:
-    """Sums of integers at this scale; None if some do not fit it."""
-    if any(value.scale != scale for value, _ in ((large, None), *plus, *minus)):
-        large = large.at_scale(scale) if len(large.data) else Value(large.data[:0].astype(np.int64))
-        plus = [(value.at_scale(scale), rows) for value, rows in plus]
-        minus = [(value.at_scale(scale), rows) for value, rows in minus]
-        if not all(value.is_integer for value, _ in ((large, None), *plus, *minus)):
-            return None
-    values = [large, *(value for value, _ in plus), *(value for value, _ in minus)]
-    bound = sum(value.bound for value in values)
-    if bound >= LIMIT:
-        for value in values:
-            value.tighten()
-        bound = sum(value.bound for value in values)
-        if bound >= LIMIT:
-            return _beyond(large, plus, minus, count, scale, exact)
-    data = _longer(large.data, count, np.int64)
-    for value, rows in plus:
-        data[rows] += value.data
-    for value, rows in minus:
-        data[rows] -= value.data
-    positive = large.positive or not len(large.data)
-    positive = positive and all(value.positive for value, _ in plus)
-    if positive:
-        left = data if left is None else left
-        positive = all(bool(((data[rows] > 0) | (left[rows] == 0)).all()) for _, rows in minus)
-    return Value(data, scale=scale, exact=exact, bound=bound, positive=positive)
-
-
-def _beyond(
-    large: Value,
-    plus: Sequence[Placed],
-    minus: Sequence[Placed],
-    count: int,
-    scale: int,
-    exact: bool,
-) -> Value:
-    """Sums that may pass 64 bits, by Python's integers; doubles if one really does."""
-    data = _longer(large.data, count, np.int64)
-    sums: dict[int, int] = {}
-    for placed, sign in ((plus, 1), (minus, -1)):
-        for value, rows in placed:
-            for row, number in zip(rows.tolist(), value.data.tolist(), strict=True):
-                sums[row] = sums.get(row, int(data[row])) + sign * number
-    where = list(sums)
-    if all(-LIMIT <= each < LIMIT for each in sums.values()):
-        data[where] = list(sums.values())
-        return Value(data, scale=scale, exact=exact)
-    real = data / 10.0**scale
-    real[where] = [each / 10**scale for each in sums.values()]
-    return Value(real, exact=False)
-
-
-def _doubles(
-    large: Value,
-    plus: Sequence[Placed],
-    minus: Sequence[Placed],
-    count: int,
-    left: Array | None,
-    exact: bool,
-) -> Value | None:
-    data = _longer(large.as_float().data, count, np.float64)
-    peak = _longer(_peak(large), count, np.float64)
-    with np.errstate(all="ignore"):  # what is not finite is seen below, or was there before
-        for placed, change in ((plus, np.add), (minus, np.subtract)):
-            for value, rows in placed:
-                data[rows] = change(data[rows], value.as_float().data)
-                peak[rows] = np.maximum(peak[rows], np.maximum(_peak(value), np.abs(data[rows])))
-        for _, rows in minus:
-            after = data[rows]
-            enough = (np.abs(after) >= peak[rows] / ENOUGH) & np.isfinite(after)
-            if left is not None:
-                enough |= left[rows] == 0
-            if not enough.all():
-                return None
-    return Value(data, exact=exact, peak=peak)
 
 
 def _peak(value: Value) -> Array:
     """The largest magnitude that each sum has had."""
     return np.abs(value.as_float().data) if value.peak is None else value.peak
-
-
-def _any(large: Value, plus: Sequence[Placed], count: int) -> Value:
-    data = _longer(large.data, count, bool)
-    for value, rows in plus:
-        data[rows] |= value.data.astype(bool)
-    return Value(data)
-
-
-def _extreme(largest: bool, large: Value, plus: Sequence[Placed], count: int) -> Value:
-    """MIN or MAX, where NULL stands for none. NaN is greater than every number."""
-    first, *values = _alike([large, *(value for value, _ in plus)])
-    data, seen = _longer(first.data, count, first.data.dtype), None
-    if first.valid is not None or count > len(first.data):
-        seen = np.zeros(count, bool)
-        seen[: len(first.data)] = True if first.valid is None else first.valid
-    for value, (_, rows) in zip(values, plus, strict=True):
-        here = data[rows]
-        with np.errstate(invalid="ignore"):
-            chosen = (np.maximum if largest else np.fmin)(here, value.data)
-        if seen is not None:
-            chosen = np.where(seen[rows], chosen, value.data)
-            seen[rows] |= True if value.valid is None else value.valid
-        if value.valid is not None:
-            chosen = np.where(value.valid, chosen, here)
-        data[rows] = chosen
-    valid = None if seen is None or seen.all() else seen
-    exact = all(value.exact for value in _present([first, *values]))
-    return Value(data, valid, scale=first.scale, labels=first.labels, exact=exact)
 
 
 def _alike(values: Sequence[Value]) -> list[Value]:
@@ -250,16 +229,16 @@ def _alike(values: Sequence[Value]) -> list[Value]:
 
 def _labelled(values: Sequence[Value], labels: Sequence[pa.Array]) -> list[Value]:
     """Positions in labels as positions in the labels of all."""
-    if all(each is labels[0] or each.equals(labels[0]) for each in labels):
+    if all(other is labels[0] or other.equals(labels[0]) for other in labels):
         every = labels[0]
     else:
         every = pa.concat_arrays(labels).unique()
         every = every.take(pc.sort_indices(every))
-    found = []
+    relabelled = []
     for value in values:
         data = np.zeros(len(value.data), np.int64)
         if value.labels is not None and len(value.labels) and len(data):
-            at = pc.index_in(value.labels, value_set=every).to_numpy(zero_copy_only=False)
-            data = at.astype(np.int64)[value.data]
-        found.append(Value(data, value.valid, labels=every, exact=value.exact))
-    return found
+            position = pc.index_in(value.labels, value_set=every).to_numpy(zero_copy_only=False)
+            data = position.astype(np.int64)[value.data]
+        relabelled.append(Value(data, value.valid, labels=every, exact=value.exact))
+    return relabelled

@@ -1,8 +1,7 @@
-"""Joining a table with those around it, each by look-up, and summing by group.
+"""A star join: a table joined by look-ups with those around it, and summed by group.
 
-All of what depends on keys alone (which row meets which, and in which group) is found when a `Star`
-is made; `sum` then only gathers, multiplies and adds. A question that is asked again repeats only
-the second part.
+What depends on keys alone (which rows join, and in which group) is computed when a `Star` is made;
+`sum` then only gathers, multiplies and adds. A question that is asked again repeats only the latter.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from calitree.cache import cached_property
-from calitree.engines.api.contraction import Column, Output, stored_parts
+from calitree.engines.api.contraction import Column, Output
 from calitree.engines.api.semiring import Semiring
 from calitree.engines.local.encoding import values as v
 from calitree.engines.local.encoding.codebook import Codebook
@@ -30,7 +29,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Star:
-    """One output: the joined rows as positions into the legs, and the group of each."""
+    """One output: the joined rows as positions in each leg, and the group of each joined row."""
 
     def __init__(
         self,
@@ -42,12 +41,13 @@ class Star:
     ) -> None:
         self.book, self.legs, self.leg_of, self.output = book, legs, leg_of, output
         self.kinds = kinds
-        at = middle(legs)
-        self.rows: dict[int, Array | None] = {}
-        self.codes: list[Codes] = []
-        self.length = 0
-        self._begin(at)
-        self._join(at)
+        self.middle = middle(legs)
+        mask = self._passing(self.middle)
+        self.rows: dict[int, Array | None] = {self.middle: None}
+        self.length = legs[self.middle].rows
+        if mask is not None:
+            self._keep(np.flatnonzero(mask))
+        self._join()
         for predicate in output.where:
             if not any(leg.holds(predicate) for leg in legs.values()):
                 columns = {
@@ -56,8 +56,11 @@ class Star:
                 passed = true(evaluate(predicate.node, columns, self.length))
                 self._keep(np.flatnonzero(passed))
         self.count = min(self.length, 1)
+        self.codes: list[Codes] = []
         if output.keep:
-            self.groups, self.codes = self._group()
+            codes = [self._codes(a) for a in output.keep]  # which may be new to the dictionaries
+            sizes = [book.dictionary(a).size for a in output.keep]
+            self.groups, self.codes = number_rows(codes, sizes, self.length)
             self.count = len(self.codes[0])
 
     @cached_property
@@ -71,55 +74,48 @@ class Star:
         leg = self.legs[at]
         return leg.passing([p for p in self.output.where if leg.holds(p)])
 
-    def _begin(self, middle: int) -> None:
-        mask = self._passing(middle)
-        self.rows[middle] = None if mask is None else np.flatnonzero(mask)
-        chosen = self.rows[middle]
-        self.length = self.legs[middle].rows if chosen is None else len(chosen)
-
-    def _join(self, middle: int) -> None:
-        """Each row of the middle with those of the other legs that have its ids."""
-        several: list[tuple[int, Space]] = []
-        met: dict[int, Array] = {}
+    def _join(self) -> None:
+        """Join each row of the middle with those of the other legs that have its ids."""
+        centre, several = self.legs[self.middle], []
+        places_of: dict[int, Array] = {}
         for at, leg in self.legs.items():
-            if at == middle:
+            if at == self.middle:
                 continue
-            space = self.book.space(shared({middle: self.legs[middle], at: leg}, at))
-            here = self._ids(middle, space)
+            space = self.book.space(shared({self.middle: centre, at: leg}, at))
+            ids = self._joined(centre.ids(space), self.middle)
             places = leg.places(space, [p for p in self.output.where if leg.holds(p)])
             if places is None:
                 several.append((at, space))
             else:
-                met[at] = places[here]
-        if any(not found.all() for found in met.values()):
-            everywhere = np.flatnonzero(np.logical_and.reduce(list(met.values())))
+                places_of[at] = places[ids]
+        if any(not places.all() for places in places_of.values()):
+            everywhere = np.flatnonzero(np.logical_and.reduce(list(places_of.values())))
             self._keep(everywhere)
-            met = {at: found[everywhere] for at, found in met.items()}
-        self.rows |= {at: found.astype(np.intp) - 1 for at, found in met.items()}
+            places_of = {at: places[everywhere] for at, places in places_of.items()}
+        self.rows |= {at: places.astype(np.intp) - 1 for at, places in places_of.items()}
         for at, space in several:
-            ours, theirs = self._pairs(self._ids(middle, space), at, space)
+            ids = self._joined(centre.ids(space), self.middle)
+            ours, theirs = self._pairs(ids, at, space)
             self._keep(ours)
             self.rows[at] = theirs
 
-    def _pairs(self, here: Codes, at: int, space: Space) -> tuple[Array, Array]:
-        """The joined rows with the rows of a leg that have their ids; by an index, if they are few
-        and such an index would have been of use before.
+    def _pairs(self, ids: Codes, at: int, space: Space) -> tuple[Array, Array]:
+        """The joined rows, which have these ids, with the rows of a leg that have the same.
+
+        They are found by an index, if they are few and it would have been of use before.
         """
         leg = self.legs[at]
-        few = len(here) * MIN_SIZE_RATIO < leg.rows and not any(map(leg.holds, self.output.where))
+        few = len(ids) * MIN_SIZE_RATIO < leg.rows and not any(map(leg.holds, self.output.where))
         if few and leg.table.is_wanted(space, leg.names):
-            return leg.table.index(space, leg.names).pairs(here)
-        return _matches(here, self._ids_passing(at, space), space.size)
+            return leg.table.index(space, leg.names).pairs(ids)
+        theirs, mask = leg.ids(space), self._passing(at)
+        theirs = theirs if mask is None else np.where(mask, theirs, np.int32(0))
+        return _equijoin(ids, theirs, space.size)
 
-    def _ids(self, at: int, space: Space) -> Codes:
-        """The ids of a leg in the joined rows."""
-        ids, rows = self.legs[at].ids(space), self.rows[at]
-        return ids if rows is None else ids[rows]
-
-    def _ids_passing(self, at: int, space: Space) -> Codes:
-        """The ids of a leg's rows, 0 where a row does not pass."""
-        ids, mask = self.legs[at].ids(space), self._passing(at)
-        return ids if mask is None else np.where(mask, ids, np.int32(0))
+    def _joined(self, column: Codes, at: int) -> Codes:
+        """A column of a leg in the joined rows."""
+        rows = self.rows[at]
+        return column if rows is None else column[rows]
 
     def _keep(self, chosen: Array) -> None:
         """Keep these joined rows."""
@@ -128,24 +124,17 @@ class Star:
 
     def _codes(self, attribute: str) -> Codes:
         at = next(i for i, leg in self.legs.items() if attribute in leg.names)
-        codes, rows = self.legs[at].codes(attribute), self.rows[at]
-        return codes if rows is None else codes[rows]
-
-    def _group(self) -> tuple[Array, list[Codes]]:
-        codes = [self._codes(a) for a in self.output.keep]  # which may be new to the dictionaries
-        sizes = [self.book.dictionary(a).size for a in self.output.keep]
-        return number_rows(codes, sizes, self.length)
+        return self._joined(self.legs[at].codes(attribute), at)
 
     # -- annotations -----------------------------------------------------------------------------
 
     def sum(self) -> EncodedMessage:
-        """The output, computed from what the legs carry now."""
-        found: dict[str, Value] = {}
+        """The output, computed from the annotations that the legs have now."""
+        values: dict[str, Value] = {}
         for column in self.output.columns:
-            sums = self._sums(column)
-            found.update(zip(stored_parts(column.name, column.semiring), sums, strict=True))
+            values.update(zip(column.parts, self._sums(column), strict=True))
         codes = dict(zip(self.output.keep, self.codes, strict=True))
-        return EncodedMessage(self.book, codes, found, self.count, self.kinds)
+        return EncodedMessage(self.book, codes, values, self.count, self.kinds)
 
     def _sums(self, column: Column) -> list[Value]:
         semiring = column.semiring
@@ -164,28 +153,31 @@ class Star:
         return v.count_of(self.groups, self.count)
 
     def product(self, column: Column) -> list[Value]:
+        """⊗ of a column's factors in every joined row, one value for each component."""
         semiring, result = column.semiring, None
         for factor in column.factors:
             at = self.leg_of[factor.input]
             rows = self.rows[at]
-            taken = [value.take(rows) for value in self.legs[at].factor(factor, semiring)]
-            result = taken if result is None else times(semiring, result, taken, self.length)
-        return [constant(each, self.length) for each in semiring.one] if result is None else result
+            values = [value.take(rows) for value in self.legs[at].factor(factor, semiring)]
+            result = values if result is None else times(semiring, result, values, self.length)
+        return [constant(x, self.length) for x in semiring.one] if result is None else result
 
 
-def _matches(here: Codes, there: Codes, size: int) -> tuple[Array, Array]:
-    """All pairs of rows with the same id: on this side, and on that."""
-    counts = np.bincount(there, minlength=size)
+def _equijoin(left: Codes, right: Codes, size: int) -> tuple[Array, Array]:
+    """All pairs of rows with the same id, which is less than `size`; 0 equals nothing."""
+    counts = np.bincount(right, minlength=size)
     counts[0] = 0
-    each = counts[here]
-    met = np.flatnonzero(there)
-    order = met[np.argsort(there[met], kind="stable")]
+    repeats = counts[left]
+    present = np.flatnonzero(right)
+    order = present[np.argsort(right[present], kind="stable")]
     starts = np.cumsum(counts) - counts
-    offsets = np.arange(int(each.sum())) - np.repeat(np.cumsum(each) - each, each)
-    return np.repeat(np.arange(len(here)), each), order[np.repeat(starts[here], each) + offsets]
+    offsets = np.arange(int(repeats.sum())) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+    rows = order[np.repeat(starts[left], repeats) + offsets]
+    return np.repeat(np.arange(len(left)), repeats), rows
 
 
 def constant(value: Any, length: int) -> Value:
+    """The same value on every row."""
     if isinstance(value, bool):
         return Value(np.full(length, value))
     return Value(np.full(length, value, np.float64 if isinstance(value, float) else np.int64))
@@ -201,8 +193,8 @@ def times(semiring: Semiring, left: list[Value], right: list[Value], length: int
     sides |= {f"r_{n}": v.to_arrow(x) for n, x in zip(semiring.components, right, strict=True)}
     exact = all(value.exact for value in (*left, *right))
     whole = all(value.is_integer for value in (*left, *right))
-    found = [v.from_arrow(evaluate(node, sides, length)) for node in semiring.times_nodes]
-    return [x.with_exact(exact and x.exact and (x.is_integer or not whole)) for x in found]
+    product = [v.from_arrow(evaluate(node, sides, length)) for node in semiring.times_nodes]
+    return [x.with_exact(exact and x.exact and (x.is_integer or not whole)) for x in product]
 
 
 def plus(way: str, value: Value, groups: Array, count: int) -> Value:

@@ -1,4 +1,4 @@
-"""Relations sorted for a worst-case optimal join: what may follow a prefix stands side by side."""
+"""Relations sorted as tries, for a worst-case optimal join."""
 
 from __future__ import annotations
 
@@ -8,35 +8,42 @@ from typing import Any
 
 import numpy as np
 
-from calitree.cache import cached_property
+from calitree.cache import LRUCache, cached_property
 from calitree.engines.local.vm.compiled import compiled
 
 Codes = np.ndarray[Any, np.dtype[np.int32]]
 
 
+MAX_ORDERS = 8
+"""Tries of one relation that are kept, each sorted by other attributes."""
+
+
 @dataclass(frozen=True)
 class Level:
-    """One attribute of a trie. Entry i is `values[i]` after some prefix; what may follow it is in
-    the next level (after the last: in the rows) from `starts[i]` to `starts[i + 1]`.
+    """One attribute of a trie.
+
+    Entry i is `values[i]` after some prefix. What may follow it is in the next level (after the
+    last: in the rows) from `starts[i]` to `starts[i + 1]`.
     """
 
     values: Codes
     starts: Codes
-    widest: int
+    max_fanout: int
     """How many entries a prefix has at most."""
     largest: int
     """The largest value."""
 
     @cached_property
     def addresses(self) -> tuple[int, int]:
-        """Of the values and of the starts; NumPy takes its time to tell."""
+        """The addresses of the values and of the starts; NumPy takes its time to tell."""
         return self.values.ctypes.data, self.starts.ctypes.data
 
 
 @dataclass(frozen=True)
 class Trie:
-    """A relation's rows without NULL, sorted by its attributes in some order: what may follow a
-    prefix stands side by side, in order.
+    """A relation's rows without NULL, sorted by its attributes in some order.
+
+    The values that may follow a prefix are contiguous, in order.
     """
 
     levels: tuple[Level, ...]
@@ -49,44 +56,32 @@ class Trie:
 
     @cached_property
     def address(self) -> int:
-        """Of the rows."""
+        """The address of the rows."""
         return self.rows.ctypes.data
 
 
 class Tries:
-    """A relation's codes and the tries made of them so far; who keeps it sorts only once."""
+    """A relation's codes, and tries of them in several orders, each sorted once and kept."""
 
     def __init__(self, codes: Mapping[str, Codes], rows: int | None = None) -> None:
         # Writable, though nobody writes: numba would compile all again for arrays that are not.
-        self.codes = {name: np.require(each, np.int32, ["C", "W"]) for name, each in codes.items()}
+        self.codes = {name: np.require(c, np.int32, ["C", "W"]) for name, c in codes.items()}
         self.rows = max(map(len, self.codes.values())) if rows is None else rows
-        self._distinct: dict[str, int] = {}
-        self._made: dict[tuple[str, ...], Trie] = {}
+        self._tries = LRUCache[Trie](MAX_ORDERS)
 
-    def distinct(self, attribute: str) -> int:
-        """How many values the attribute has."""
-        if attribute not in self._distinct:
-            codes = self.codes[attribute]
-            largest = int(codes.max(initial=0))
-            if is_dense(largest, len(codes)):
-                self._distinct[attribute] = _distinct(codes, largest)
-            else:
-                self._distinct[attribute] = int(np.count_nonzero(np.unique(codes)))
-        return self._distinct[attribute]
+    @cached_property
+    def cardinalities(self) -> dict[str, int]:
+        """How many values each attribute has."""
+        return {name: _cardinality(codes) for name, codes in self.codes.items()}
 
     def trie(self, attributes: tuple[str, ...]) -> Trie:
         """The rows sorted by these attributes, of which there is at least one."""
-        if attributes not in self._made:
-            self._made[attributes] = trie([self.codes[each] for each in attributes])
-        return self._made[attributes]
+        return self._tries.of(attributes, lambda: trie([self.codes[a] for a in attributes]))
 
 
 def trie(columns: Sequence[Codes]) -> Trie:
     """Sort rows by these columns, of which there is at least one."""
-    there = columns[0] != 0
-    for codes in columns[1:]:
-        there &= codes != 0
-    rows = np.flatnonzero(there).astype(np.int32)
+    rows = np.flatnonzero(np.logical_and.reduce(columns)).astype(np.int32)
     for codes in reversed(columns):
         largest = int(codes.max(initial=0))
         if is_dense(largest, len(rows)):
@@ -97,19 +92,26 @@ def trie(columns: Sequence[Codes]) -> Trie:
     values, starts = zip(*(_level(codes, rows, opens) for codes in columns), strict=True)
     ends = np.append(np.flatnonzero(opens), len(rows)).astype(np.int32)
     levels = (
-        Level(each, after, int(np.diff(before).max(initial=0)), int(each.max(initial=0)))
-        for each, before, after in zip(values, starts, (*starts[1:], ends), strict=True)
+        Level(entries, after, int(np.diff(before).max(initial=0)), int(entries.max(initial=0)))
+        for entries, before, after in zip(values, starts, (*starts[1:], ends), strict=True)
     )
     return Trie(tuple(levels), rows)
 
 
 def is_dense(largest: int, count: int) -> bool:
-    """Whether a place for every possible code is not much more memory than so many codes are."""
+    """Whether an array over all possible codes is not much larger than one of so many codes."""
     return largest <= 16 * count + (1 << 16)
 
 
+def _cardinality(codes: Codes) -> int:
+    largest = int(codes.max(initial=0))
+    if is_dense(largest, len(codes)):
+        return _count_distinct(codes, largest)
+    return int(np.count_nonzero(np.unique(codes)))
+
+
 @compiled
-def _distinct(codes: Codes, largest: int) -> int:
+def _count_distinct(codes: Codes, largest: int) -> int:
     seen = np.zeros(largest + 1, np.bool_)
     seen[0] = True
     count = 0
@@ -127,12 +129,12 @@ def _sorted_by(codes: Codes, rows: Codes, largest: int) -> Codes:
         ends[codes[row] + 1] += 1
     for code in range(largest + 1):
         ends[code + 1] += ends[code]
-    found = np.empty_like(rows)
+    result = np.empty_like(rows)
     for row in rows:
         code = codes[row]
-        found[ends[code]] = row
+        result[ends[code]] = row
         ends[code] += 1
-    return found
+    return result
 
 
 @compiled

@@ -1,1 +1,1 @@
-"""The pass over a large table: what it takes in, by what it is summed."""
+"""The pass over a large table: which messages its rows are joined with, and by what it is summed."""

@@ -1,53 +1,84 @@
-"""Where the rows of a table meet messages.
+"""Where the rows of a scan join with messages.
 
-A row meets a message through an *axis*: the ids of a separator. Messages on the same axis, or on a
-part of it, are multiplied over its ids first, so that a row meets only their product.
+A row finds the row of a message through an *axis*: the ids of a separator. Messages on the same
+axis, or on a part of it, are multiplied over its ids first, so that a row only looks up their
+product.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from calitree.engines.api.contraction import Factor
-from calitree.engines.api.semiring import Semiring
+from calitree.engines.api.semiring import SUM_PRODUCT, Semiring
+from calitree.engines.local.encoding import values as v
 from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.encoding.dictionary import Codes
+from calitree.engines.local.encoding.spaces import Space
 from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.tables.legs import Leg
 from calitree.sql.parser import Expression
 
 Array = np.ndarray[Any, Any]
-Axis: TypeAlias = tuple[str, ...]
-Masks: TypeAlias = Mapping[int, tuple[Expression, ...]]
-"""The messages that are multiplied in, with the predicates on their rows."""
+Predicates: TypeAlias = tuple[Expression, ...]
+ProbedFactor: TypeAlias = tuple[int, Factor | None]
+"""A message and its factor; None where it only matters whether the message has a row."""
 
-Pressed: TypeAlias = tuple[tuple[int, Factor | None, tuple[Expression, ...]], ...]
-"""Factors of some messages (None where one is only to be met), with the predicates on their rows."""
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """Attributes of the table, their id in every row, and a size that is larger than all of these.
+
+    All that is made for an axis has that size. The space may grow meanwhile, in another thread.
+    """
+
+    space: Space
+    ids: Codes
+    size: int
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes, in order."""
+        return self.space.attributes
+
+    def codes(self, attribute: str) -> Codes:
+        """An attribute's code in each id."""
+        return self.space.codes(attribute)[: self.size]
 
 
 class Axes:
-    """A table, and the messages around it with their separators."""
+    """A table, and the messages around it with their separators. It belongs to one scan."""
 
-    def __init__(self, book: Codebook, leg: Leg, around: Mapping[int, tuple[Leg, Axis]]) -> None:
+    def __init__(
+        self, book: Codebook, leg: Leg, around: Mapping[int, tuple[Leg, tuple[str, ...]]]
+    ) -> None:
         self.book, self.leg, self.around = book, leg, around
+        self._axes: dict[tuple[str, ...], Axis] = {}
         sets = sorted({separator for _, separator in around.values() if separator})
-        self.axes = [s for s in sets if not any(set(s) < set(other) for other in sets)]
-        self._met: dict[tuple[int, tuple[Expression, ...]], Array] = {}
+        largest = [s for s in sets if not any(set(s) < set(other) for other in sets)]
+        self.axes = [self.axis(separator) for separator in largest]
+        self._places: dict[tuple[int, Predicates], Array] = {}
         self._own: dict[tuple[Factor, Semiring], list[Value]] = {}
-        self.products: dict[Pressed, Value] = {}
-        """What arrives on an axis, multiplied: sums that share it share what is made of it too."""
+        self.products: dict[tuple[tuple[ProbedFactor, Predicates], ...], Value] = {}
+        """Products over an axis: aggregations that share one share its instructions too."""
 
-    def ids(self, axis: Axis) -> Codes:
-        """The id of every row on an axis."""
-        return self.leg.ids(self.book.space(axis))
+    def axis(self, attributes: tuple[str, ...]) -> Axis:
+        """The axis of these attributes of the table."""
+        if attributes not in self._axes:
+            space = self.book.space(attributes)
+            ids = self.leg.ids(space)  # which may be new to the space
+            self._axes[attributes] = Axis(space, ids, space.size)
+        return self._axes[attributes]
 
-    def axis(self, at: int) -> Axis:
-        """The axis on which a message is met."""
+    def axis_of(self, at: int) -> Axis:
+        """The axis of a message."""
         separator = set(self.around[at][1])
-        return next(axis for axis in self.axes if separator <= set(axis))
+        return next(axis for axis in self.axes if separator <= set(axis.attributes))
 
     def own(self, factor: Factor, semiring: Semiring) -> list[Value]:
         """A factor of the table itself, on every row."""
@@ -56,22 +87,73 @@ class Axes:
             self._own[key] = self.leg.factor(factor, semiring)
         return self._own[key]
 
-    def meets(self, at: int, masks: Sequence[Expression]) -> Array:
-        """One more than the row of a message in each id of its axis; 0 where it has none."""
-        key = (at, tuple(masks))
-        if key not in self._met:
-            self._met[key] = self._meets(at, masks)
-        return self._met[key]
+    def places(self, at: int, masks: Predicates) -> Array:
+        """For each id of its axis one more than the row of a message that passes; 0 if none does."""
+        if (at, masks) not in self._places:
+            (leg, separator), axis = self.around[at], self.axis_of(at)
+            space, projection = self.book.space(separator), None
+            if axis.attributes != separator:
+                projection = space.ids([axis.codes(a) for a in separator])
+            places = leg.places(space, masks)
+            assert places is not None
+            self._places[at, masks] = (
+                places[: axis.size] if projection is None else places[projection]
+            )
+        return self._places[at, masks]
 
-    def _meets(self, at: int, masks: Sequence[Expression]) -> Array:
-        leg, separator = self.around[at]
-        space, axis = self.book.space(separator), self.axis(at)
-        if axis == separator:
-            fold = None
-        else:
-            whole = self.book.space(axis)
-            with self.book.lock:
-                fold = space.ids([whole.codes(a) for a in separator])
-        places = leg.places(space, masks)
-        assert places is not None
-        return places if fold is None else places[fold]
+
+class ProbedMessages:
+    """The messages that rows look up on the way, with the predicates on their rows."""
+
+    def __init__(self, axes: Axes, masks: Mapping[int, Predicates]) -> None:
+        self.axes, self.masks = axes, masks
+
+    def places(self, at: int) -> Array:
+        """For each id of its axis one more than the row of a message; 0 if it has none."""
+        return self.axes.places(at, self.masks[at])
+
+    def present(self, axis: Axis) -> Array | None:
+        """Which ids of an axis all its messages have; None if it has no message."""
+        masks = [self.places(at) != 0 for at in self.masks if self.axes.axis_of(at) is axis]
+        return np.logical_and.reduce(masks) if masks else None
+
+    def holder(self, attribute: str) -> int:
+        """The message that has an attribute."""
+        return next(at for at in self.masks if attribute in self.axes.around[at][0].names)
+
+    def factor(self, at: int, factor: Factor, semiring: Semiring) -> list[Value]:
+        """A factor of a message over the ids of its axis; zero where the message has no row."""
+        places, values = self.places(at), []
+        leg = self.axes.around[at][0]
+        for value, zero in zip(leg.factor(factor, semiring), semiring.zero, strict=True):
+            padded = np.empty(len(value.data) + 1, value.data.dtype)
+            padded[0], padded[1:] = 0 if zero is None else zero, value.data
+            valid = None
+            if zero is None:
+                valid = places != 0
+                if value.valid is not None:
+                    valid &= np.append(np.False_, value.valid)[places]
+            padded_value = value.with_data(padded[places], valid)
+            padded_value.positive = False
+            values.append(padded_value)
+        return values
+
+    def products(self, factors: tuple[tuple[int, Factor], ...]) -> dict[Axis, Value]:
+        """The product of numbers over each axis; 0 where one of its messages has no row."""
+        by_axis: dict[Axis, list[ProbedFactor]] = {}
+        silent = self.masks.keys() - {at for at, _ in factors}
+        for at, factor in (*factors, *((at, None) for at in sorted(silent))):
+            by_axis.setdefault(self.axes.axis_of(at), []).append((at, factor))
+        return {axis: self._product(probed) for axis, probed in by_axis.items()}
+
+    def _product(self, factors: list[ProbedFactor]) -> Value:
+        key = tuple((factor, self.masks[factor[0]]) for factor in factors)
+        if key not in self.axes.products:
+            values = (
+                Value((self.places(at) != 0).astype(np.int64), bound=1)
+                if factor is None
+                else self.factor(at, factor, SUM_PRODUCT)[0]
+                for at, factor in factors
+            )
+            self.axes.products[key] = reduce(v.multiply, values)
+        return self.axes.products[key]

@@ -27,11 +27,11 @@ from tests.support.sales import database, graph, without
 
 def asked(fact: Mapping[str, Any], dimension: Mapping[str, Any], **measures: str) -> ct.Result:
     """By g, of two tables that join on k."""
-    made = ct.JoinGraph(LocalEngine(large=0))
-    made.add_relation("f", pa.table({**fact, "k": range(len(fact["g"]))}))
-    made.add_relation("d", pa.table({**dimension, "k": range(len(fact["g"]))}))
-    made.add_join("f", "d", on="k")
-    return made.calibrate(measures).query(group_by=["g"])
+    join_graph = ct.JoinGraph(LocalEngine(large=0))
+    join_graph.add_relation("f", pa.table({**fact, "k": range(len(fact["g"]))}))
+    join_graph.add_relation("d", pa.table({**dimension, "k": range(len(fact["g"]))}))
+    join_graph.add_join("f", "d", on="k")
+    return join_graph.calibrate(measures).query(group_by=["g"])
 
 
 @pytest.mark.parametrize(
@@ -68,12 +68,12 @@ def test_only_the_product_that_does_not_fit_becomes_a_double() -> None:
 @pytest.mark.parametrize("large", [0, 1000])
 def test_nan_is_the_greatest_number(large: int) -> None:
     nan, inf = float("nan"), float("inf")
-    found = {1: [nan, 1.0], 2: [nan, nan], 3: [inf, nan], 4: [-inf, inf], 5: [None, nan], 6: [None]}
-    rows = [{"g": g, "x": x} for g, values in found.items() for x in values]
-    made = ct.JoinGraph(LocalEngine(large=large))
-    made.add_relation("f", rows)
+    given = {1: [nan, 1.0], 2: [nan, nan], 3: [inf, nan], 4: [-inf, inf], 5: [None, nan], 6: [None]}
+    rows = [{"g": g, "x": x} for g, values in given.items() for x in values]
+    join_graph = ct.JoinGraph(LocalEngine(large=large))
+    join_graph.add_relation("f", rows)
     measures = {"low": "min(x)", "high": "max(x)", "s": "sum(x)", "n": "count(x)"}
-    wide = made.calibrate(measures)
+    wide = join_graph.calibrate(measures)
     assert wide.verify([{"group_by": ["g"]}, {}])
     low = {row["g"]: row["low"] for row in wide.query(group_by=["g"]).rows()}
     assert (low[1], low[3], low[4], low[6]) == (1.0, inf, -inf, None)
@@ -95,9 +95,9 @@ def test_a_product_of_more_digits_than_a_decimal_has_is_a_double() -> None:
 
 @pytest.mark.xfail(reason="keys of 64 bits without sign are kept, and given back, as decimals")
 def test_unsigned_keys_come_back_as_integers() -> None:
-    made = ct.JoinGraph(LocalEngine())
-    made.add_relation("f", pa.table({"k": pa.array([2**64 - 1], pa.uint64())}))
-    (row,) = made.calibrate().query(group_by=["k"]).rows()
+    join_graph = ct.JoinGraph(LocalEngine())
+    join_graph.add_relation("f", pa.table({"k": pa.array([2**64 - 1], pa.uint64())}))
+    (row,) = join_graph.calibrate().query(group_by=["k"]).rows()
     assert type(row["k"]) is int
 
 
@@ -150,7 +150,7 @@ OWN: dict[str, Given] = {
 def test_semirings_of_ones_own(name: str, nulls: bool) -> None:
     tables = without(database(100, nulls), "offers")
     semiring, lifts, final = OWN[name]
-    found = [
+    trees = [
         graph(tables, engine).calibrate({"m": ct.aggregate(semiring, lifts, final)})
         for engine in (LocalEngine(large=0), "reference")
     ]
@@ -159,7 +159,7 @@ def test_semirings_of_ones_own(name: str, nulls: bool) -> None:
         {"group_by": ["label"]},
         {"group_by": ["city", "units"], "where": "family < 4"},
     ):
-        ours, theirs = (wide.query(**asked).arrow() for wide in found)
+        ours, theirs = (wide.query(**asked).arrow() for wide in trees)
         assert not compare(ours, theirs, len(asked.get("group_by", ()))), asked
 
 
@@ -180,8 +180,8 @@ def contracted(engine: Engine, rows: int) -> list[pa.Table]:
     def message(table: Any, keep: tuple[str, ...], name: str) -> Input:
         given = Input(table, {n: n for n in (*keep, name)})
         columns = (Column("v", SUM_PRODUCT, (lifted(0, name),)),)
-        (made,) = engine.contract(Contraction((given,), (Output((0,), (), keep, columns),)))
-        return Input(made, {n: n for n in keep})
+        (computed,) = engine.contract(Contraction((given,), (Output((0,), (), keep, columns),)))
+        return Input(computed, {n: n for n in keep})
 
     inputs = (
         Input(fact, {n: n for n in "abcx"}),
@@ -195,14 +195,14 @@ def contracted(engine: Engine, rows: int) -> list[pa.Table]:
         for keep in (("a", "b"), ("a",), ("b", "c"), ("a", "b", "c"), ())
         for columns in (own, ())
     ]
-    return [engine.arrow(each) for each in engine.contract(Contraction(inputs, tuple(outputs)))]
+    return [engine.arrow(output) for output in engine.contract(Contraction(inputs, tuple(outputs)))]
 
 
 @pytest.mark.parametrize("rows", [0, 1, 400])
-def test_null_is_a_group_of_its_own_in_each_attribute(rows: int) -> None:
+def test_null_is_a_group_of_its_own_in_every_attribute(rows: int) -> None:
     """Also where the ids of (a, b), which do not tell what beside a NULL stands, are at hand."""
-    found = contracted(LocalEngine(large=0), rows), contracted(engine_of("reference"), rows)
-    for at, (ours, theirs) in enumerate(zip(*found, strict=True)):
+    tables = contracted(LocalEngine(large=0), rows), contracted(engine_of("reference"), rows)
+    for at, (ours, theirs) in enumerate(zip(*tables, strict=True)):
         keys = [n for n in theirs.column_names if n in "abc"]
         order = [*keys, *(n for n in theirs.column_names if n not in keys)]
         assert not compare(ours.select(order), theirs.select(order), len(keys)), at

@@ -1,5 +1,7 @@
-"""What each row of a table adds to a result: for contractions that differ only in which of its rows
-they have, as those of rows that are supposed away.
+"""What each row of a table contributes to a result.
+
+It serves contractions that differ only in which of the table's rows they have, as those of a what-if
+that deletes rows.
 """
 
 from __future__ import annotations
@@ -15,11 +17,11 @@ from calitree.engines.local.tables.tables import EncodedMessage
 
 Array = np.ndarray[Any, Any]
 
-MOST = 1 << 20
-"""Rows of a table for which this is worth its memory."""
+MAX_CONTRIBUTING_ROWS = 1 << 20
+"""Rows of a table up to which this is worth its memory."""
 
 
-class Shares:
+class Contributions:
     """An output, joined for all rows of one input; `joined` tells where each of these is."""
 
     def __init__(self, star: Star, joined: Array | None) -> None:
@@ -27,16 +29,14 @@ class Shares:
         self.joined = joined
 
     @classmethod
-    def of(cls, star: Star, at: int) -> Shares | None:
-        """Those of one leg, if each of its rows is joined at most once."""
-        rows, count = star.rows[at], star.legs[at].rows
+    def of(cls, star: Star, at: int) -> Contributions | None:
+        """Those of the rows of one leg, if each of them is joined at most once."""
+        rows = star.rows[at]
         if rows is None:
             return cls(star, None)
-        joined = np.full(count, -1, np.int32)
+        joined = np.full(star.legs[at].rows, -1, np.int32)
         joined[rows] = np.arange(len(rows), dtype=np.int32)
-        if np.count_nonzero(joined >= 0) < len(rows):
-            return None
-        return cls(star, joined)
+        return None if np.count_nonzero(joined >= 0) < len(rows) else cls(star, joined)
 
     @cached_property
     def _products(self) -> dict[str, list[Value]]:
@@ -49,12 +49,10 @@ class Shares:
             at = at[at >= 0]
         star, output = self.star, self.star.output
         count, codes = min(len(at), 1), star.codes
-        groups: Array
+        groups: Array = np.zeros(len(at), np.int32)
         if output.keep:
             there, groups = np.unique(star.groups[at], return_inverse=True)
-            count, codes = len(there), [each[there] for each in codes]
-        else:
-            groups = np.zeros(len(at), np.int32)
+            count, codes = len(there), [column[there] for column in codes]
         values: dict[str, Value] = {}
         for column in output.columns:
             ways, products = column.semiring.plus, self._products[column.name]

@@ -34,12 +34,12 @@ def check(data: st.DataObject) -> None:
     assume(len(table.column_names) > 1 and table.num_rows)
     for at in data.draw(st.lists(st.integers(0, table.num_rows - 1), min_size=4, max_size=4)):
         gone = {name: table.slice(at, 2).select([column])}
-        found = ours.what_if(delete=gone).query(**asked)
+        result = ours.what_if(delete=gone).query(**asked)
         expected = theirs.what_if(delete=gone).query(**asked)
-        difference = compare(found.arrow(), expected.arrow(), len(pivot["group_by"]))
-        assert not difference, f"{gone}: {difference}\n{found.plan}"
+        difference = compare(result.arrow(), expected.arrow(), len(pivot["group_by"]))
+        assert not difference, f"{gone}: {difference}\n{result.plan}"
     assert isinstance(ours.engine, LocalEngine)
-    USED.append(sum(map(bool, ours.engine._shares.values())))
+    USED.append(sum(map(bool, ours.engine._contributions.values())))
 
 
 def test_as_the_reference_computes_it() -> None:
