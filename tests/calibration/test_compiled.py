@@ -196,7 +196,7 @@ def test_the_number_of_remembered_questions_is_bounded(monkeypatch: pytest.Monke
         assert spy.asked(wide, BY_CITY) == used, "what is used stays"
     assert (
         len(wide.snapshot.bindings.projections)
-        == len(wide.snapshot.cache.plans(wide.state.store.version))
+        == len(wide.snapshot.cache.plans(wide.state.store.epoch))
         == 3
     )
 

@@ -119,7 +119,7 @@ def test_leaving_out_or_updating_a_relation_changes_exactly_the_keys_downstream(
     assume(len(wide.schema.components(rest)) == 1)
     without = placement_of(wide, relations=rest)
     plain = placement_of(wide)
-    updated = replace(plain, versions={**plain.versions, name: 3})
+    updated = replace(plain, revisions={**plain.revisions, name: 3})
     for u, v in wide.tree.directed:
         downstream = wide.tree.home(name) in wide.tree.subtree(u, v)
         assert (without.keys[u, v] != plain.keys[u, v]) == downstream

@@ -16,8 +16,8 @@ import calitree as ct
 from calitree.calibration import executor
 from calitree.calibration.branch import Branch
 from calitree.calibration.planning.plan import Planned
+from calitree.calibration.revisions import Change, Updated
 from calitree.calibration.snapshot import Snapshot
-from calitree.calibration.versions import Change, Updated
 from calitree.jointree.augment import joinable
 from calitree.query.binder import Question
 
@@ -68,12 +68,12 @@ def test_a_plan_is_not_kept_for_messages_that_came_after_it(
 
     def planned_while_a_message_goes(snapshot: Snapshot, question: Question) -> Planned:
         planned = plan_query(snapshot, question)
-        wide.state.store.version += 1
+        wide.state.store.epoch += 1
         return planned
 
     monkeypatch.setattr(executor, "plan_query", planned_while_a_message_goes)
     assert not wide.ask(question).plan.computed
-    plans = wide.snapshot.cache.plans(wide.state.store.version)
+    plans = wide.snapshot.cache.plans(wide.state.store.epoch)
     assert plans.get(question.key) is None
 
 
@@ -92,8 +92,8 @@ def test_a_version_before_that_is_dropped_while_it_is_read() -> None:
     wide = shop()
     relation = wide.schema.relations["sales"]
     change = Change((pa.table({"store": [2], "price": [7]}),))
-    before = Dropping(wide.engine, "sales", relation.table, change, old=0, version=1)
-    now = Updated(wide.engine, "sales", before, change, old=1, version=2)
+    before = Dropping(wide.engine, "sales", relation.table, change, old=0, revision=1)
+    now = Updated(wide.engine, "sales", before, change, old=1, revision=2)
     assert sum(part.rows for part in now.plus) == now.rows == 5
 
 

@@ -59,14 +59,14 @@ def test_a_message_serves_whoever_needs_no_more_columns() -> None:
 
 def test_the_version_changes_when_a_message_comes_or_goes() -> None:
     store = Store(memory_limit=100)
-    seen = [store.version]
+    seen = [store.epoch]
     for change in (store.pin, store.keep):
         change(message(change.__name__, 60))
-        seen.append(store.version)
+        seen.append(store.epoch)
     store.keep(message("evicts the one before", 60))
-    seen.append(store.version)
+    seen.append(store.epoch)
     assert len(set(seen)) == len(seen)
     store.keep(message("too large", 101))
     store.keep(message("evicts the one before", 60))
     assert has(store, "evicts the one before")
-    assert store.version == seen[-1] and store.kept_bytes == 60
+    assert store.epoch == seen[-1] and store.kept_bytes == 60

@@ -18,7 +18,7 @@ import pytest
 
 import calitree as ct
 from calitree import CalitreeError, QueryError, SchemaError, WideTable
-from calitree.calibration import versions
+from calitree.calibration import revisions
 from calitree.calibration.branch import VERSIONS_KEPT
 from calitree.calibration.planning import staleness
 from calitree.calibration.planning.plan import Plan
@@ -290,7 +290,7 @@ def test_what_comes_meets_what_went_where_nothing_can_be_subtracted(
     engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows come to items and pass sales, of which rows went, on their way to where MIN is."""
-    monkeypatch.setattr(versions, "MERGE_RATIO", 0)
+    monkeypatch.setattr(revisions, "MERGE_RATIO", 0)
     measures = {"n": "count(*)", "revenue": "sum(price)", "first": "min(city)"}
     wide = shop(engine_named(engine), measures, group_by=["country"])
     wide.update("sales", delete="price = 10")
@@ -601,7 +601,7 @@ def test_a_what_if_of_more_updates_than_are_remembered(
     wide: WideTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It cannot be told any more what came since; the answer is then not computed from the one before."""
-    monkeypatch.setattr(versions, "CHANGES_REMEMBERED", 2)
+    monkeypatch.setattr(revisions, "CHANGES_REMEMBERED", 2)
     assert total(wide) == TOTAL
     supposed = wide.what_if()
     for _ in range(5):

@@ -86,7 +86,7 @@ class Known:
 
 def tokens(wide: WideTable) -> dict[str, int]:
     """The versions of the relations: what commits are in conflict about."""
-    return {name: relation.version for name, relation in wide.schema.relations.items()}
+    return {name: relation.revision for name, relation in wide.schema.relations.items()}
 
 
 @dataclass(frozen=True)

@@ -180,7 +180,7 @@ def test_a_relation_that_has_changed_much_is_written_anew(tmp_path: Path) -> Non
     live.save()
     saved = relation(tmp_path, "sales")
     assert not saved.changes and saved.own_files != [base] and saved.rows == 21
-    assert saved.version == live.snapshot.versions["sales"]
+    assert saved.revision == live.snapshot.revisions["sales"]
     opened = ct.open(tmp_path, engine="local")
     assert opened.is_calibrated
     same(opened, live)
@@ -223,7 +223,7 @@ def test_a_relation_elsewhere_stays_there(tmp_path: Path) -> None:
 
 
 def test_what_is_long_ago_is_not_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("calitree.calibration.versions.CHANGES_REMEMBERED", 5)
+    monkeypatch.setattr("calitree.calibration.revisions.CHANGES_REMEMBERED", 5)
     live = graph(sales=pa.Table.from_pylist(SALES * 10)).calibrate()
     live.save(tmp_path)
     for units in range(12):

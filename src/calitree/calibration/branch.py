@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from calitree.calibration.calibrate import calibrate, messages_of, refresh
 from calitree.calibration.planning.plan import Plan
+from calitree.calibration.revisions import Change, updated
 from calitree.calibration.snapshot import Snapshot
 from calitree.calibration.state import Mode, TreeState
 from calitree.calibration.store import Store
-from calitree.calibration.versions import Change, updated
 from calitree.engines.api.protocol import Engine
 from calitree.errors import ConflictError, QueryError, UpdateError
 from calitree.jointree.hypertree import Hypertree

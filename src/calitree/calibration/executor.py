@@ -67,7 +67,7 @@ def answer(snapshot: Snapshot, question: Question, is_main: bool) -> Answer:
 def plan(snapshot: Snapshot, question: Question) -> Plan:
     """How a question would be answered."""
     state = snapshot.state
-    plans = snapshot.cache.plans(state.store.version)
+    plans = snapshot.cache.plans(state.store.epoch)
     compiled = plans.get(question.key)
     if compiled is None:
         planned = plan_query(snapshot, question)
@@ -82,7 +82,7 @@ def plan(snapshot: Snapshot, question: Question) -> Plan:
 def prepare(snapshot: Snapshot, question: Question, is_main: bool) -> Compiled:
     """The question, planned on what the store holds now; what is stale is refreshed."""
     state, schema, cache = snapshot.state, snapshot.schema, snapshot.cache
-    plans = cache.plans(state.store.version)
+    plans = cache.plans(state.store.epoch)
     known = plans.get(question.key)
     if known is not None:
         return known
@@ -93,7 +93,7 @@ def prepare(snapshot: Snapshot, question: Question, is_main: bool) -> Compiled:
         plans.put(question.key, compiled)
         return compiled
     refreshed = refresh_messages(snapshot, planned.placement, planned.available, stale, is_main)
-    plans = cache.plans(state.store.version)
+    plans = cache.plans(state.store.epoch)
     compiled = compile_plan(schema, planned, {**stored, **refreshed.messages})
     plans.put(question.key, replace(compiled, plan=compiled.plan.refreshed_already))
     return replace(compiled, refreshing=refreshed.measured)
@@ -129,9 +129,9 @@ def _adjusted(snapshot: Snapshot) -> Answer | None:
     table = snapshot.cache.answer
     if table is None:
         then, now = (s.schema.relations[previous.relation] for s in (before, snapshot))
-        if state.changes.touched(then.version, now) is None:
+        if state.changes.touched(then.revision, now) is None:
             return None
-        change = state.changes.since(then.version, now)
+        change = state.changes.since(then.revision, now)
         table = adjust(state.engine, before.cache.answer, change)
         if table is None:
             return None

@@ -23,8 +23,8 @@ from calitree.calibration.message import Message, MessageKey, column_names
 from calitree.calibration.planning.placement import Placement
 from calitree.calibration.planning.plan import Measured, Send, Step
 from calitree.calibration.planning.staleness import Available
+from calitree.calibration.revisions import table_at
 from calitree.calibration.snapshot import Snapshot
-from calitree.calibration.versions import table_at
 from calitree.engines.api.contraction import Column, Contraction, Input, Output, Stored, Table
 from calitree.engines.api.protocol import updatable
 from calitree.engines.api.signed import Linear, Signed
@@ -33,14 +33,14 @@ from calitree.jointree.schema import Schema
 from calitree.query.annotation import COUNT, Aggregate
 
 Past = frozenset[tuple[str, int]]
-"""Relations that are not read as they are now, each with the version that it is read at."""
+"""Relations that are not read as they are now, each with the revision that it is read at."""
 
 NOW: Past = frozenset()
 
 
 @dataclass(frozen=True)
 class Delta:
-    """The change of one relation since a version, joined with some other relations as they were.
+    """The change of one relation since a revision, joined with some other relations as they were.
 
     `rows` are those that came (plus) and went (minus). With `only_keys` they cannot be subtracted: both are
     taken as rows that touch keys, and the values of these keys are not sent.
@@ -110,7 +110,7 @@ class Maintenance:
 
     def _past_message(self, edge: Edge, past: Past) -> Message:
         subtree = self.placement.subtrees[edge]
-        now = {name: self.placement.versions[name] for name in subtree.relations}
+        now = {name: self.placement.revisions[name] for name in subtree.relations}
         key = self.placement.keys[edge].at({**now, **dict(past)})
         if key not in self._past:
             stored = self.store.find(key, subtree.columns)
@@ -128,7 +128,7 @@ class Maintenance:
     def _restricted(self, past: Past, edge: Edge) -> Past:
         """Those of some relations that are on the source's side of an edge."""
         relations = self.placement.subtrees[edge].relations
-        return frozenset((name, version) for name, version in past if name in relations)
+        return frozenset((name, revision) for name, revision in past if name in relations)
 
     # -- the telescoped sum ----------------------------------------------------------------------
 
@@ -151,13 +151,13 @@ class Maintenance:
         """The summands: relations before the changed one are as they are now, those after it as they were."""
         changed = [(name, since[name]) for name in self.schema.relations if name in since]
         deltas = []
-        for at, (name, version) in enumerate(changed):
-            rows = self.changes.since(version, self.schema.relations[name])
+        for at, (name, revision) in enumerate(changed):
+            rows = self.changes.since(revision, self.schema.relations[name])
             only_keys = bool(rows.minus) and not self._can_subtract
             if only_keys:
                 rows = Signed((*rows.plus, *rows.minus))
             past = frozenset(changed[at + 1 :])
-            deltas.append(Delta(name, version, past, rows, only_keys))
+            deltas.append(Delta(name, revision, past, rows, only_keys))
         return deltas
 
     def _sent_along(self, edge: Edge, delta: Delta) -> Signed:
@@ -293,11 +293,11 @@ class Maintenance:
     def _schema_at(self, past: Past) -> Schema:
         """The graph with some relations as they were."""
         relations = {}
-        for name, version in past:
+        for name, revision in past:
             relation = self.schema.relations[name]
-            table = table_at(self.engine, version, relation)
+            table = table_at(self.engine, revision, relation)
             assert table is not None
-            relations[name] = replace(relation, table=table, version=version)
+            relations[name] = replace(relation, table=table, revision=revision)
         return self.schema.having(relations)
 
     def _columns(self, edge: Edge) -> dict[Aggregate, str]:

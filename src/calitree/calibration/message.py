@@ -54,9 +54,9 @@ class MessageKey:
         return _text([self.source, self.target, sorted(map(_annotation, self.annotations))])
 
     @cached_property
-    def versions(self) -> dict[str, int]:
-        """The versions of the relations joined that are not as they were first loaded."""
-        return {a.relation: a.version for a in self.annotations if isinstance(a, Update)}
+    def revisions(self) -> dict[str, int]:
+        """The revisions of the relations joined that are not as they were first loaded."""
+        return {a.relation: a.revision for a in self.annotations if isinstance(a, Update)}
 
     @property
     def edge(self) -> tuple[str, str]:
@@ -75,26 +75,28 @@ class MessageKey:
 
     @cached_property
     def timeless(self) -> MessageKey:
-        """The key of the same message, whatever the versions of its relations."""
-        if not self.versions:
+        """The key of the same message, whatever the revisions of its relations."""
+        if not self.revisions:
             return self
         rest = frozenset(a for a in self.annotations if not isinstance(a, Update))
         return MessageKey(self.source, self.target, rest)
 
-    def at(self, versions: Mapping[str, int]) -> MessageKey:
-        """The key of the same message at other versions of its relations.
+    def at(self, revisions: Mapping[str, int]) -> MessageKey:
+        """The key of the same message at other revisions of its relations.
 
         Args:
-            versions: The version of each relation that is joined; 0 is as first loaded.
+            revisions: The revision of each relation that is joined; 0 is as first loaded.
 
         Returns:
-            A key that has these versions and all other annotations of this one.
+            A key that has these revisions and all other annotations of this one.
 
         Example:
-            >>> MessageKey("sales", "stores").at({"sales": 7}).versions
+            >>> MessageKey("sales", "stores").at({"sales": 7}).revisions
             {'sales': 7}
         """
-        updates = frozenset(Update(name, version) for name, version in versions.items() if version)
+        updates = frozenset(
+            Update(name, revision) for name, revision in revisions.items() if revision
+        )
         return MessageKey(self.source, self.target, self.timeless.annotations | updates)
 
     @cached_property
@@ -201,13 +203,13 @@ class Shelved:
 
     @cached_property
     def timeless(self) -> str:
-        """The text of the key of the same message, whatever the versions of its relations."""
+        """The text of the key of the same message, whatever the revisions of its relations."""
         edge, annotations = self._parts
         return _text([*edge, [text for text, (kind, *_) in annotations if kind != "Update"]])
 
     @cached_property
-    def versions(self) -> dict[str, int]:
-        """The versions of the relations joined that are not as they were first loaded."""
+    def revisions(self) -> dict[str, int]:
+        """The revisions of the relations joined that are not as they were first loaded."""
         return dict(self._fields("Update"))
 
     @property

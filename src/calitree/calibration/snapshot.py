@@ -61,14 +61,14 @@ class SnapshotCache:
         """By the relation that changes."""
         self._plans: tuple[int, LRUCache[Compiled]] | None = None
 
-    def plans(self, version: int) -> LRUCache[Compiled]:
-        """The plans made when the store was at its `version`, by the key of their question.
+    def plans(self, epoch: int) -> LRUCache[Compiled]:
+        """The plans made when the store was at its `epoch`, by the key of their question.
 
         Others may hold messages that were evicted, and miss those that are new.
         """
         known = self._plans
-        if known is None or known[0] != version:
-            self._plans = known = version, LRUCache[Compiled](QUESTIONS_REMEMBERED)
+        if known is None or known[0] != epoch:
+            self._plans = known = epoch, LRUCache[Compiled](QUESTIONS_REMEMBERED)
         return known[1]
 
     def forget_plans(self) -> None:
@@ -113,14 +113,14 @@ class Snapshot:
         return other
 
     @cached_property
-    def versions(self) -> dict[str, int]:
-        """The version of each relation."""
-        return {name: relation.version for name, relation in self.schema.relations.items()}
+    def revisions(self) -> dict[str, int]:
+        """The revision of each relation."""
+        return {name: relation.revision for name, relation in self.schema.relations.items()}
 
     def changed_from(self, other: Snapshot) -> dict[str, Relation]:
         """The relations that are not as they were in another snapshot."""
-        then = other.versions
-        return {n: r for n, r in self.schema.relations.items() if r.version != then[n]}
+        then = other.revisions
+        return {n: r for n, r in self.schema.relations.items() if r.revision != then[n]}
 
     # -- what is asked ---------------------------------------------------------------------------
 
@@ -171,7 +171,7 @@ class Snapshot:
         """A query's annotations on the tree."""
         tree, key = self.state.tree, (query.relations, query.aggregates)
         subtrees = self.state.subtrees.of(key, lambda: subtrees_of(tree, query))
-        return Placement(tree, query, self.versions, subtrees)
+        return Placement(tree, query, self.revisions, subtrees)
 
     @property
     def pivots(self) -> list[Placement]:

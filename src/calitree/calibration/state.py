@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from calitree.cache import LRUCache, cached_property
 from calitree.calibration.planning.placement import Subtrees
+from calitree.calibration.revisions import Changes
 from calitree.calibration.store import Store
-from calitree.calibration.versions import Changes
 from calitree.engines.api.protocol import Engine
 from calitree.errors import QueryError
 from calitree.jointree.hypertree import Hypertree

@@ -16,8 +16,8 @@ from calitree.engines.api.contraction import Table
 from calitree.query.annotation import Aggregate
 from calitree.storage.table_format import SavedMessage
 
-VERSIONS = 8
-"""Of how many versions a message is kept."""
+REVISIONS_KEPT = 8
+"""Of how many revisions of its relations a message is kept."""
 CANDIDATES = 4
 """How many of them are compared, beside the pinned one, to choose that from which the least has changed."""
 
@@ -27,7 +27,7 @@ Restore = Callable[[SavedMessage], Table]
 class Store:
     """Messages, pinned and kept. One key may have several messages with different columns.
 
-    `version` changes whenever a message comes or goes: what was planned at this version is still the best
+    `epoch` changes whenever a message comes or goes: what was planned at this epoch is still the best
     plan there is. Every change is made under the lock; `find` reads without it. It is held while the engine
     restores a saved message, which reads no file, and takes no other lock of `calibration`.
     """
@@ -39,26 +39,26 @@ class Store:
         restore: Restore | None = None,
     ) -> None:
         self.memory_limit = memory_limit
-        self.version = 0
+        self.epoch = 0
         self.kept_bytes = 0
         self._messages: dict[MessageKey, tuple[Message, ...]] = {}
         self._kept: OrderedDict[Message, int] = OrderedDict()
         """Those that may be evicted, and their bytes, in the order of their last use."""
         self._times: dict[MessageKey, dict[MessageKey, None]] = {}
-        """For each message whatever its versions, the keys of those at some, latest last."""
+        """For each message whatever its revisions, the keys of those at some, latest last."""
         self._shelf: dict[str, list[Shelved]] = {}
         for message in shelved:
             self._shelf.setdefault(message.digest, []).append(message)
         self._restore = restore
-        self.has_versions = False
-        """Whether there was ever a message of a version that is not the first."""
+        self.has_revisions = False
+        """Whether there was ever a message of a revision that is not the first."""
         self._lock = RLock()
 
     def branch(self) -> Store:
         """A copy of this store, which changes independently from now on."""
         with self._lock:
             other = Store(self.memory_limit, (), self._restore)
-            other.kept_bytes, other.has_versions = self.kept_bytes, self.has_versions
+            other.kept_bytes, other.has_revisions = self.kept_bytes, self.has_revisions
             other._messages = dict(self._messages)
             other._kept = self._kept.copy()
             other._times = {key: dict(times) for key, times in self._times.items()}
@@ -76,12 +76,12 @@ class Store:
                 return message
         return None
 
-    def at_any_version(self, key: MessageKey, aggregates: Iterable[Aggregate]) -> list[Message]:
-        """Messages like this one at any versions of its relations."""
+    def at_any_revision(self, key: MessageKey, aggregates: Iterable[Aggregate]) -> list[Message]:
+        """Messages like this one at any revisions of its relations."""
         timeless = key.timeless
         if self._restore is not None:
-            for versions in self._shelved_versions(timeless.text):
-                self._take(timeless.at(versions), self._restore)
+            for revisions in self._shelved_revisions(timeless.text):
+                self._take(timeless.at(revisions), self._restore)
         with self._lock:
             keys = list(self._times.get(timeless, ()))
             latest = {message for key in keys[-CANDIDATES:] for message in self._messages[key]}
@@ -89,9 +89,9 @@ class Store:
             near = [m for m in messages if m in latest or m not in self._kept]
         return [message for message in near if message.has_columns(aggregates)]
 
-    def _shelved_versions(self, text: str) -> list[dict[str, int]]:
-        """The versions at which messages of a timeless key are on the shelf."""
-        return [message.versions for message in self.shelved if message.timeless == text]
+    def _shelved_revisions(self, text: str) -> list[dict[str, int]]:
+        """The revisions at which messages of a timeless key are on the shelf."""
+        return [message.revisions for message in self.shelved if message.timeless == text]
 
     def succeed(self, old: Message, new: Message) -> None:
         """Pin a message if the one that it follows is pinned, else keep it."""
@@ -124,7 +124,7 @@ class Store:
                     self._shelf.setdefault(new.digest, []).append(new)
             for message in followed:
                 self._unpin(message)
-            self.version += 1
+            self.epoch += 1
 
     def _unpin(self, message: Message) -> None:
         """Allow a message to be evicted, and evict as many as do not fit."""
@@ -147,7 +147,7 @@ class Store:
                     self._kept.move_to_end(message)
 
     def pin(self, message: Message) -> None:
-        """Keep for as long as the tree lives. Those of other versions may be evicted from now on."""
+        """Keep for as long as the tree lives. Those of other revisions may be evicted from now on."""
         with self._lock:
             if message in self._kept:
                 self.kept_bytes -= self._kept.pop(message)
@@ -160,7 +160,7 @@ class Store:
                     for other in self._messages.get(key, ()):
                         if other not in self._kept and message.covers(other):
                             self._unpin(other)
-            self.version += 1
+            self.epoch += 1
 
     def keep(self, message: Message) -> None:
         """Keep while there is room."""
@@ -170,7 +170,7 @@ class Store:
                     return
             if message.table.nbytes <= self.memory_limit:
                 self._insert(message, pinned=False)
-                self.version += 1
+                self.epoch += 1
 
     def _insert(self, message: Message, pinned: bool) -> None:
         """Add a message; those of its key that are pinned come first, so that others can be evicted."""
@@ -179,8 +179,8 @@ class Store:
         times = self._times.setdefault(key.timeless, {})
         times.pop(key, None)
         times[key] = None
-        self.has_versions |= bool(key.versions)
-        for old in list(times)[:-VERSIONS]:
+        self.has_revisions |= bool(key.revisions)
+        for old in list(times)[:-REVISIONS_KEPT]:
             for other in self._messages[old]:
                 if other in self._kept:
                     self._evict(other)
@@ -188,7 +188,7 @@ class Store:
             self._unpin(message)
 
     def _remove(self, message: Message) -> None:
-        self.version += 1
+        self.epoch += 1
         key = message.key
         rest = tuple(m for m in self._messages.pop(key) if m is not message)
         if rest:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from calitree.calibration.revisions import Rows, Updated, is_arrow
 from calitree.calibration.snapshot import Snapshot
 from calitree.calibration.state import ArrowTypes
-from calitree.calibration.versions import Rows, Updated, is_arrow
 from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Updatable, on_spark, updatable
 from calitree.errors import UpdateError, did_you_mean

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from calitree.calibration.branch import Branch
-from calitree.calibration.versions import Change, Rows, count, updated
+from calitree.calibration.revisions import Change, Rows, count, updated
 from calitree.dml.target import Columns, UpdateTarget
 from calitree.engines.api.contraction import Contraction, Input, Output, Table
 from calitree.engines.api.signed import Linear, Signed

@@ -29,14 +29,14 @@ ColumnName = tuple[str, str]
 
 @dataclass(frozen=True)
 class Relation:
-    """A named table of the graph, at a version. The same table may appear under several names.
+    """A named table of the graph, at a revision. The same table may appear under several names.
 
     `added` tells that it was added to a tree which had messages already.
     """
 
     name: str
     table: Table
-    version: int = 0
+    revision: int = 0
     added: bool = False
 
     @property

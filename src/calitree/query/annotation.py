@@ -53,13 +53,13 @@ class Augment:
 
 @dataclass(frozen=True)
 class Update:
-    """R*_ver: read R at this version. On the bag R is mapped to."""
+    """R*_ver: read R at this revision. On the bag R is mapped to."""
 
     relation: str
-    version: int
+    revision: int
 
     def __str__(self) -> str:
-        return f"{self.relation}@{self.version}"
+        return f"{self.relation}@{self.revision}"
 
 
 @dataclass(frozen=True)

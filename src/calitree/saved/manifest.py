@@ -175,6 +175,8 @@ def _encoded_relation(relation: SavedRelation) -> Json:
         file["stamp"] = list(file["stamp"])
         if relation.source.place == "copied":
             file["path"] = name_below(file["path"])
+    for part in (body, *body["changes"]):
+        part["version"] = part.pop("revision")  # as files have named it from the beginning
     for change in body["changes"]:
         for rows in filter(None, (change["came"], change["went"])):
             rows["path"] = name_below(rows["path"])
@@ -204,6 +206,8 @@ def decoded(directory: Directory, content: Json, number: int) -> Manifest:
 
 def _relation(directory: Directory, body: Json) -> SavedRelation:
     source, files = body["source"], []
+    for part in (body, *body.get("changes", ())):
+        part["revision"] = part.pop("version")
     for file in source["files"]:
         path = file["path"] if source["place"] == "files" else directory.below(file["path"])
         files.append(SavedFile(path, file["size"], tuple(file["stamp"])))

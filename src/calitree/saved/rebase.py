@@ -1,6 +1,6 @@
 """Taking over what others have saved to a directory since a tree was saved there, or opened from there.
 
-Versions of relations are unique, so it can be told which side has changed a relation. One that has
+Revisions of relations are unique, so it can be told which side has changed a relation. One that has
 changed on one side only is taken from that side. One that has changed on both is a conflict.
 """
 
@@ -12,8 +12,8 @@ from typing import cast
 
 from calitree.calibration.branch import Branch
 from calitree.calibration.planning.staleness import stale_relations
+from calitree.calibration.revisions import Change, Updated, own_table_at
 from calitree.calibration.state import TreeState
-from calitree.calibration.versions import Change, Updated, own_table_at
 from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Engine, Persistent
 from calitree.errors import ConflictError, SavedError
@@ -69,15 +69,15 @@ def _compared(
     live: Mapping[str, Relation], known: Manifest, theirs: Manifest
 ) -> tuple[list[SavedRelation], list[str]]:
     """The relations that only they have changed, and the names of those that both sides have."""
-    before = {saved.name: saved.versions[-1] for saved in known.relations}
+    before = {saved.name: saved.revisions[-1] for saved in known.relations}
     changed, conflicts = [], []
     for saved in theirs.relations:
-        relation, version = live[saved.name], saved.versions[-1]
-        if own_table_at(version, relation) is not None:
+        relation, revision = live[saved.name], saved.revisions[-1]
+        if own_table_at(revision, relation) is not None:
             continue
-        if relation.version in (*saved.versions, before[saved.name]):
+        if relation.revision in (*saved.revisions, before[saved.name]):
             changed.append(saved)
-        elif version != before[saved.name]:
+        elif revision != before[saved.name]:
             conflicts.append(saved.name)
     return changed, sorted(conflicts)
 
@@ -98,10 +98,10 @@ def _merge(
         if saved.name not in changed:
             _adopt(location, relations[saved.name], saved)
     now = {**relations, **changed}
-    versions = {name: relation.version for name, relation in now.items()}
+    revisions = {name: relation.revision for name, relation in now.items()}
     fresh, old = [], []
     for message in theirs.messages:
-        since = stale_relations(state.tree, message, versions)
+        since = stale_relations(state.tree, message, revisions)
         if not since:
             fresh.append(message)
         elif message.pinned and None not in (own_table_at(v, now[n]) for n, v in since.items()):
@@ -136,8 +136,8 @@ def _take_over_logs(
 
 
 def _adopt(location: SavedLocation, relation: Relation, saved: SavedRelation) -> None:
-    """Use the files in which others have a relation, for the table that it was at that version."""
-    then = own_table_at(saved.versions[-1], relation)
+    """Use the files in which others have a relation, for the table that it was at that revision."""
+    then = own_table_at(saved.revisions[-1], relation)
     if then is None:
         return
     if isinstance(relation.table, Updated):
@@ -151,19 +151,19 @@ def _adopt(location: SavedLocation, relation: Relation, saved: SavedRelation) ->
 def restored(
     engine: Engine, saved: SavedRelation, location: SavedLocation, live: Relation | None = None
 ) -> Relation:
-    """A saved relation. It goes on from what is there already, if that is one of its versions."""
+    """A saved relation. It goes on from what is there already, if that is one of its revisions."""
     saver = cast(Persistent, engine)
-    if live is not None and live.version in saved.versions:
-        table, version = live.table, live.version
-        changes = saved.changes[saved.versions.index(live.version) :]
+    if live is not None and live.revision in saved.revisions:
+        table, revision = live.table, live.revision
+        changes = saved.changes[saved.revisions.index(live.revision) :]
     else:
-        table, version, changes = saver.restore(saved), saved.version, saved.changes
+        table, revision, changes = saver.restore(saved), saved.revision, saved.changes
         location.entries[table] = replace(saved, changes=())
     for change in changes:
-        rows, version = _change(saver, saved, change), change.version
-        table = Updated(engine, saved.name, table, rows, old=change.old, version=version)
+        rows, revision = _change(saver, saved, change), change.revision
+        table = Updated(engine, saved.name, table, rows, old=change.old, revision=revision)
     location.entries[table] = saved
-    return Relation(saved.name, table, version, added=live is not None and live.added)
+    return Relation(saved.name, table, revision, added=live is not None and live.added)
 
 
 def _change(saver: Persistent, saved: SavedRelation, change: SavedChange) -> Change:

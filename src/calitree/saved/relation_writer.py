@@ -1,6 +1,6 @@
 """Writing relations to the directory of a saved tree: those rows that are not there yet.
 
-Of a relation that was updated these are the changes since the last version that is there. When they are
+Of a relation that was updated these are the changes since the last revision that is there. When they are
 many they are merged into one, and when they are a large part of the relation, it is written anew.
 """
 
@@ -12,7 +12,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-from calitree.calibration.versions import MERGE_RATIO, Change, Rows, Updated, is_arrow, new_version
+from calitree.calibration.revisions import (
+    MERGE_RATIO,
+    Change,
+    Rows,
+    Updated,
+    is_arrow,
+    new_revision,
+)
 from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Engine, Persistent
 from calitree.errors import MissingRelationError, SavedError
@@ -43,7 +50,7 @@ MAX_CHANGES = 64
 class RelationWriter:
     """Writes the relations of a tree.
 
-    `needed` has, for each relation, versions from which a message can still be brought up to date:
+    `needed` has, for each relation, revisions from which a message can still be brought up to date:
     changes before and after one of them are kept apart.
     """
 
@@ -66,7 +73,7 @@ class RelationWriter:
         if saved is None and isinstance(table, Updated):
             saved = self._updated(name, table)
         elif saved is None:
-            saved = self._described(name, table, relation.version)
+            saved = self._described(name, table, relation.revision)
         self.entries[table] = saved
         return replace(saved, name=name)
 
@@ -80,7 +87,7 @@ class RelationWriter:
     # -- relations that were updated -------------------------------------------------------------
 
     def _updated(self, name: str, table: Updated) -> SavedRelation:
-        """The last version that is there already, and the changes since."""
+        """The last revision that is there already, and the changes since."""
         new: list[Updated] = []
         for step in table.back():
             known = self._known(step)
@@ -95,7 +102,7 @@ class RelationWriter:
         return self._anew(name, table)
 
     def _anew(self, name: str, table: Updated) -> SavedRelation:
-        """With as few changes as possible: one, and one more for each version that is needed.
+        """With as few changes as possible: one, and one more for each revision that is needed.
 
         If they are a large part of the relation, it is written as it is after the first of them.
         """
@@ -104,22 +111,22 @@ class RelationWriter:
         if base is None:
             return self._parts(name, table)
         if _touched(steps) * MERGE_RATIO > base.rows and self._is_copied(self._origin(base)):
-            # Messages that are older than the recent versions are computed anew as fast.
-            first, *rest = _split(steps, _recent_versions(steps, base.rows) & set(needed))
-            return self._with_changes(self._copied(name, first[-1], first[-1].version), rest)
+            # Messages that are older than the recent revisions are computed anew as fast.
+            first, *rest = _split(steps, _recent_revisions(steps, base.rows) & set(needed))
+            return self._with_changes(self._copied(name, first[-1], first[-1].revision), rest)
         return self._with_changes(self._base(name, base, steps[0].old), _split(steps, needed))
 
     def _parts(self, name: str, table: Updated) -> SavedRelation:
         """The parts that it has now, where the updates they came from are not remembered."""
         base, change = table.plus[0], Change(table.plus[1:], table.minus)
         if not change:
-            return replace(self._base(name, base, table.version), version=table.version)
-        saved = self._base(name, base, new_version())
-        changes = (self._change(saved, saved.version, table.version, [change]),)
+            return replace(self._base(name, base, table.revision), revision=table.revision)
+        saved = self._base(name, base, new_revision())
+        changes = (self._change(saved, saved.revision, table.revision, [change]),)
         return replace(saved, changes=changes)
 
-    def _base(self, name: str, table: Table, version: int) -> SavedRelation:
-        saved = self._known(table) or self._described(name, table, version)
+    def _base(self, name: str, table: Table, revision: int) -> SavedRelation:
+        saved = self._known(table) or self._described(name, table, revision)
         self.entries[table] = saved
         return saved
 
@@ -127,13 +134,13 @@ class RelationWriter:
         self, saved: SavedRelation, groups: Sequence[Sequence[Updated]]
     ) -> SavedRelation:
         changes = [
-            self._change(saved, steps[0].old, steps[-1].version, [step.change for step in steps])
+            self._change(saved, steps[0].old, steps[-1].revision, [step.change for step in steps])
             for steps in groups
         ]
         return replace(saved, changes=(*saved.changes, *changes))
 
     def _change(
-        self, saved: SavedRelation, old: int, version: int, changes: Sequence[Change]
+        self, saved: SavedRelation, old: int, revision: int, changes: Sequence[Change]
     ) -> SavedChange:
         null_free = frozenset(saved.kinds)
         for change in changes:
@@ -141,7 +148,7 @@ class RelationWriter:
         inserted = [rows for change in changes for rows in change.inserted]
         deleted = [rows for change in changes for rows in change.deleted]
         came = self._rows(saved, inserted, null_free)
-        return SavedChange(old, version, came, self._rows(saved, deleted, frozenset()))
+        return SavedChange(old, revision, came, self._rows(saved, deleted, frozenset()))
 
     def _rows(
         self, saved: SavedRelation, parts: Sequence[Rows], null_free: frozenset[str]
@@ -161,16 +168,16 @@ class RelationWriter:
     def _origin(self, table: Table) -> Origin:
         return cast(Persistent, self.engine).origin(table)
 
-    def _described(self, name: str, table: Table, version: int) -> SavedRelation:
+    def _described(self, name: str, table: Table, revision: int) -> SavedRelation:
         """A copy of its rows, or where they are."""
         origin = self._origin(table)
         if origin.source is None or origin.source.place == "copied":
-            return self._copied(name, table, version)
+            return self._copied(name, table, revision)
         if self._is_copied(origin):
             # Where the rows cannot be read, it is noted where they should be.
             with suppress(MissingRelationError):
-                return self._copied(name, table, version)
-        return _saved_relation(name, table, version, origin)
+                return self._copied(name, table, revision)
+        return _saved_relation(name, table, revision, origin)
 
     def _is_copied(self, origin: Origin) -> bool:
         source = origin.source
@@ -179,11 +186,11 @@ class RelationWriter:
         size = sum(file.size for file in source.files) if source.files else origin.nbytes
         return size <= self.copy_below
 
-    def _copied(self, name: str, table: Table, version: int) -> SavedRelation:
+    def _copied(self, name: str, table: Table, revision: int) -> SavedRelation:
         whole = table.settled(self.engine) if isinstance(table, Updated) else table
         rows = _typed(self.engine.arrow(whole), table.kinds)
         source = Source("copied", (SavedFile(self._write(name, rows), 0, ()),))
-        return _saved_relation(name, table, version, Origin(rows.schema, rows.nbytes, source))
+        return _saved_relation(name, table, revision, Origin(rows.schema, rows.nbytes, source))
 
     def _write(self, relation: str, rows: pa.Table) -> str:
         import pyarrow as pa
@@ -199,10 +206,10 @@ class RelationWriter:
         return path
 
 
-def _saved_relation(name: str, table: Table, version: int, origin: Origin) -> SavedRelation:
+def _saved_relation(name: str, table: Table, revision: int, origin: Origin) -> SavedRelation:
     return SavedRelation(
         name=name,
-        version=version,
+        revision=revision,
         schema=text_of_schema(origin.schema),
         kinds=dict(table.kinds),
         rows=table.rows,
@@ -218,7 +225,7 @@ def _touched(steps: Iterable[Updated]) -> int:
 
 
 def _split(steps: Sequence[Updated], at: Collection[int]) -> list[list[Updated]]:
-    """Updates in groups, a new one at each of these versions."""
+    """Updates in groups, a new one at each of these revisions."""
     groups: list[list[Updated]] = []
     for step in steps:
         if not groups or step.old in at:
@@ -227,15 +234,15 @@ def _split(steps: Sequence[Updated], at: Collection[int]) -> list[list[Updated]]
     return groups
 
 
-def _recent_versions(steps: Sequence[Updated], rows: int) -> set[int]:
-    """The versions since which only a small part of so many rows has changed."""
-    versions, total = set(), 0
+def _recent_revisions(steps: Sequence[Updated], rows: int) -> set[int]:
+    """The revisions since which only a small part of so many rows has changed."""
+    revisions, total = set(), 0
     for step in reversed(steps):
         total += _touched([step])
         if total * MERGE_RATIO > rows:
             break
-        versions.add(step.old)
-    return versions
+        revisions.add(step.old)
+    return revisions
 
 
 def _typed(table: pa.Table, kinds: Mapping[str, Kind]) -> pa.Table:

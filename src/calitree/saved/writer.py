@@ -59,12 +59,12 @@ class SaveCandidate(NamedTuple):
     message: Message | Shelved
     pinned: bool
     stale: Mapping[str, int]
-    """The relations that have changed since, with the versions that the message has."""
+    """The relations that have changed since, with the revisions that the message has."""
 
-    def is_useful(self, versions: Mapping[str, Sequence[int]]) -> bool:
-        """Whether it is up to date, or pinned and can be brought up to date from saved versions."""
+    def is_useful(self, revisions: Mapping[str, Sequence[int]]) -> bool:
+        """Whether it is up to date, or pinned and can be brought up to date from saved revisions."""
         return not self.stale or (
-            self.pinned and all(v in versions[name] for name, v in self.stale.items())
+            self.pinned and all(v in revisions[name] for name, v in self.stale.items())
         )
 
 
@@ -89,13 +89,13 @@ class Content(NamedTuple):
             return cls(branch.head, dict(state.streams), dict(state.read_files), messages)
 
     def candidates(self) -> list[SaveCandidate]:
-        """The messages, compared with the versions of the relations."""
-        tree, versions = self.snapshot.state.tree, self.snapshot.versions
+        """The messages, compared with the revisions of the relations."""
+        tree, revisions = self.snapshot.state.tree, self.snapshot.revisions
         return [
             SaveCandidate(
                 m,
                 pinned,
-                stale_relations(tree, m.key if isinstance(m, Message) else m, versions),
+                stale_relations(tree, m.key if isinstance(m, Message) else m, revisions),
             )
             for m, pinned in self.messages
         ]
@@ -175,8 +175,8 @@ class Saving:
             },
         )
         saved = tuple(writer.write(relation) for relation in relations.values())
-        versions = {relation.name: relation.versions for relation in saved}
-        messages = [self._message(one) for one in candidates if one.is_useful(versions)]
+        revisions = {relation.name: relation.revisions for relation in saved}
+        messages = [self._message(one) for one in candidates if one.is_useful(revisions)]
         return Manifest(saved, tuple(filter(None, messages)), tree, __version__)
 
     def _message(self, candidate: SaveCandidate) -> Shelved | None:

@@ -125,10 +125,10 @@ class SavedRows:
 
 @dataclass(frozen=True)
 class SavedChange:
-    """The rows that came to a relation and those that went, between two of its versions."""
+    """The rows that came to a relation and those that went, between two of its revisions."""
 
     old: int
-    version: int
+    revision: int
     came: SavedRows | None
     went: SavedRows | None
 
@@ -147,11 +147,11 @@ class SavedChange:
 class SavedRelation:
     """A relation as a saved tree knows it: everything but its rows.
 
-    It is what it was at a `version`, and what has changed since.
+    It is what it was at a `revision`, and what has changed since.
     """
 
     name: str
-    version: int
+    revision: int
     schema: str
     kinds: dict[str, Kind]
     rows: int
@@ -162,9 +162,9 @@ class SavedRelation:
     changes: tuple[SavedChange, ...] = ()
 
     @property
-    def versions(self) -> tuple[int, ...]:
+    def revisions(self) -> tuple[int, ...]:
         """All that are saved, the current one last."""
-        return (self.version, *(change.version for change in self.changes))
+        return (self.revision, *(change.revision for change in self.changes))
 
     @property
     def current_rows(self) -> int:

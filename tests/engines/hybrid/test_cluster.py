@@ -35,7 +35,7 @@ from tests.support.cluster import (
 
 pytestmark = pytest.mark.xdist_group("cluster")
 
-LARGE = 100_000
+MAX_LOCAL_BYTES = 100_000
 """Bytes above which a relation is read by tasks: so are the sales, and nothing else."""
 
 
@@ -65,7 +65,7 @@ def sales(tmp_path_factory: pytest.TempPathFactory) -> str:
 def ask_two_engines(master: str, directory: str) -> dict[str, Any]:
     session = ct.spark_session(master, config=SMALL)
     path = list(sys.path)
-    wide = star(directory, HybridEngine(session, in_process=LARGE)).calibrate(MEASURES)
+    wide = star(directory, HybridEngine(session, in_process=MAX_LOCAL_BYTES)).calibrate(MEASURES)
     answers: dict[str, Any] = {"hybrid": differences(directory, wide, AT_HOME + OF_THE_FACT)}
     wide = star(directory, SparkEngine(session)).calibrate(SOME_MEASURES)
     answers["spark"] = differences(directory, wide, [AT_HOME[1], OF_THE_FACT[0]], SOME_MEASURES)
@@ -79,7 +79,9 @@ def ask_bare_executors(master: str, directory: str, *pythons: str) -> list[Any]:
     for python in pythons:
         session.sparkContext.pythonExec = python
         try:
-            wide = star(directory, HybridEngine(session, in_process=LARGE)).calibrate(SOME_MEASURES)
+            wide = star(directory, HybridEngine(session, in_process=MAX_LOCAL_BYTES)).calibrate(
+                SOME_MEASURES
+            )
             answers.append(differences(directory, wide, AT_HOME + OF_THE_FACT[:1], SOME_MEASURES))
         except EngineError as error:
             answers.append(str(error))
@@ -109,7 +111,9 @@ def ask_while_a_worker_dies(master: str, directory: str) -> dict[str, Any]:
 
     watching = threading.Thread(target=watch, daemon=True)
     watching.start()
-    wide = star(directory, HybridEngine(session, in_process=LARGE)).calibrate(SOME_MEASURES)
+    wide = star(directory, HybridEngine(session, in_process=MAX_LOCAL_BYTES)).calibrate(
+        SOME_MEASURES
+    )
     watching.join(timeout=60)
     assert seen, "there was no middle to kill it in"
     seen["wrong"] = differences(directory, wide, AT_HOME, SOME_MEASURES)

@@ -27,7 +27,7 @@ from tests.support.cluster import (
 
 pytestmark = pytest.mark.xdist_group("cluster")
 
-LARGE = 100_000
+MAX_LOCAL_BYTES = 100_000
 """Bytes above which a relation is read by tasks: so are the sales, and nothing else."""
 
 
@@ -49,14 +49,16 @@ def ask(remote: str, directory: str) -> dict[str, Any]:
     """All questions, and one that fails; runs in a process of its own, as sessions do not mix."""
     session = ct.spark_session(remote=remote)
     path = list(sys.path)
-    engine = HybridEngine(session, in_process=LARGE)
+    engine = HybridEngine(session, in_process=MAX_LOCAL_BYTES)
     wide = star(directory, engine).calibrate(MEASURES)
     answers: dict[str, Any] = {"wrong": differences(directory, wide, AT_HOME + OF_THE_FACT)}
     try:
         wide.query(where="CAST(label AS INT) > 3")
     except EngineError as error:
         answers["error"] = str(error)
-    again = star(directory, HybridEngine(session, in_process=LARGE)).calibrate({"n": "count(*)"})
+    again = star(directory, HybridEngine(session, in_process=MAX_LOCAL_BYTES)).calibrate(
+        {"n": "count(*)"}
+    )
     answers["again"] = again.query().rows() == wide.query(measures=["n"]).rows()
     return {**answers, "path is as it was": sys.path == path, "kind": type(session).__module__}
 

@@ -72,7 +72,7 @@ ROWS = st.tuples(
     st.sampled_from([None, datetime(2024, 10, 27, 0, 30, 0, 1, UTC)]),
     st.sampled_from([None, 7, 2**62, -(2**63)]),
 )
-MANY = st.lists(ROWS, max_size=6)
+TABLES = st.lists(ROWS, max_size=6)
 Row = tuple[Any, ...]
 
 
@@ -187,7 +187,7 @@ def less(rows: Sequence[Row], gone: Sequence[Row]) -> list[Row]:
 @st.composite
 def updates(draw: st.DrawFn) -> tuple[list[Row], list[Row], list[Row]]:
     """Rows that are there, that come, and that go."""
-    old, new = draw(MANY), draw(MANY)
+    old, new = draw(TABLES), draw(TABLES)
     every = [*old, *new]
     gone = draw(st.lists(st.sampled_from(range(len(every))), unique=True)) if every else []
     return old, new, [every[at] for at in gone]
@@ -389,7 +389,7 @@ def test_add(engine: Any, update: tuple[list[Row], list[Row], list[Row]], keep: 
 
 
 @settings(max_examples=examples(2))
-@given(MANY, MANY, st.sampled_from([(), ("b",), ("s", "f")]))
+@given(TABLES, TABLES, st.sampled_from([(), ("b",), ("s", "f")]))
 def test_add_without_minus(engine: Any, old: list[Row], new: list[Row], keep: Row) -> None:
     for output in (by(*keep, columns=ENDS), by(*keep, columns=())):
         parts = [contract(engine, engine.load("t", table(some)), output) for some in (old, new)]
@@ -518,7 +518,7 @@ def test_results_of_other_types_are_added(spark: Any) -> None:
 
 
 @settings(max_examples=examples(3))
-@given(MANY, MANY, st.sampled_from([("k", "f"), ("f",), ("k",), ()]))
+@given(TABLES, TABLES, st.sampled_from([("k", "f"), ("f",), ("k",), ()]))
 def test_apart(engine: Any, rows: list[Row], gone: list[Row], keep: Row) -> None:
     output = by("k", "f")
     message = contract(engine, engine.load("t", table(rows)), output)

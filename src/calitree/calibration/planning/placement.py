@@ -76,8 +76,8 @@ class Placement:
 
     tree: Hypertree
     query: Query
-    versions: Mapping[str, int]
-    """The version of each relation; 0, as first loaded, is what no annotation means."""
+    revisions: Mapping[str, int]
+    """The revision of each relation; 0, as first loaded, is what no annotation means."""
 
     subtrees: Subtrees
     bound: Mapping[Expression, str] = field(default_factory=dict)
@@ -159,7 +159,7 @@ class Placement:
         effects: list[Exclude | Augment | Update] = [
             *(Exclude(r) for r in sorted(self.excluded - added)),
             *(Augment(r) for r in sorted(added - self.excluded)),
-            *(Update(r, v) for r, v in self.versions.items() if v and r not in self.excluded),
+            *(Update(r, v) for r, v in self.revisions.items() if v and r not in self.excluded),
         ]
         return tuple((effect, self.tree.home(effect.relation)) for effect in effects)
 

@@ -181,7 +181,7 @@ class Plan:
             for send in step.sends:
                 lines.append(("compute", str(send.key), send.why, self._outcome(send.key)))
         lines += [
-            ("refresh", str(key), f"{', '.join(key.versions)} changed", self._outcome(key))
+            ("refresh", str(key), f"{', '.join(key.revisions)} changed", self._outcome(key))
             for key in self.refreshed
         ]
         lines += [("reuse", str(key), "", "") for key in self.reused]

@@ -1,4 +1,4 @@
-"""Stale messages: those computed at earlier versions of the relations on their source's side.
+"""Stale messages: those computed at earlier revisions of the relations on their source's side.
 
 A stale message is what it should be but for the rows that have come and gone since. It can be refreshed if
 these are known, and if all that they are joined with on their way to the message is in the store.
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from calitree.calibration.message import Message, MessageKey, Shelved
 from calitree.calibration.planning.placement import Placement
+from calitree.calibration.revisions import Changes
 from calitree.calibration.state import TreeState
 from calitree.calibration.store import Store
-from calitree.calibration.versions import Changes
 from calitree.jointree.bag import Edge
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.schema import Schema
@@ -26,7 +26,7 @@ SENDING = 10_000
 
 @dataclass(frozen=True)
 class Stale:
-    """A message, and for each relation that has changed the version that the message was computed at."""
+    """A message, and for each relation that has changed the revision that the message was computed at."""
 
     message: Message
     since: Mapping[str, int]
@@ -48,16 +48,16 @@ class Available:
 
 
 def find_messages(state: TreeState, schema: Schema, placement: Placement) -> Available:
-    """The messages in the store, and those that were right at earlier versions."""
+    """The messages in the store, and those that were right at earlier revisions."""
     store, changes = state.store, state.changes
     stored = stored_edges(placement, store)
-    updated = store.has_versions or any(placement.versions.values())
+    updated = store.has_revisions or any(placement.revisions.values())
     if changes is None or not updated or len(stored) == len(placement.edges):
         return Available(stored, {}, stored)
     estimates = _Estimates(schema, placement, changes)
     able: dict[Edge, Stale] = {}
     for edge in placement.edges - stored.keys():
-        messages = store.at_any_version(placement.keys[edge], placement.subtrees[edge].columns)
+        messages = store.at_any_revision(placement.keys[edge], placement.subtrees[edge].columns)
         options = (estimates.stale(message) for message in messages)
         known = [option for option in options if option is not None]
         if known:
@@ -78,14 +78,14 @@ def stored_edges(placement: Placement, store: Store) -> dict[Edge, Message]:
 
 
 def stale_relations(
-    tree: Hypertree, key: MessageKey | Shelved, versions: Mapping[str, int]
+    tree: Hypertree, key: MessageKey | Shelved, revisions: Mapping[str, int]
 ) -> dict[str, int]:
-    """The relations of a message that have other versions by now, with those that it was computed at."""
+    """The relations of a message that have other revisions by now, with those that it was computed at."""
     bags = tree.subtree(*key.edge)
     absent = key.excluded | (tree.added - key.added)
-    joined = (name for name in versions if tree.home(name) in bags and name not in absent)
-    then = {name: key.versions.get(name, 0) for name in joined}
-    return {name: version for name, version in then.items() if version != versions[name]}
+    joined = (name for name in revisions if tree.home(name) in bags and name not in absent)
+    then = {name: key.revisions.get(name, 0) for name in joined}
+    return {name: revision for name, revision in then.items() if revision != revisions[name]}
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class _Estimates:
 
     def stale(self, message: Message) -> Stale | None:
         """What has changed since a message was computed; None if that is not known."""
-        since = stale_relations(self.placement.tree, message.key, self.placement.versions)
+        since = stale_relations(self.placement.tree, message.key, self.placement.revisions)
         work = COPYING * message.table.rows
         for relation, then in since.items():
             touched = self.changes.touched(then, self.schema.relations[relation])

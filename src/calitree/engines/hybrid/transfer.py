@@ -20,7 +20,7 @@ from calitree.engines.hybrid.routing import InputStats, Limits, Location
 from calitree.engines.local import LocalEngine
 from calitree.engines.local.encoding import values as v
 from calitree.engines.local.encoding.codebook import Codebook
-from calitree.engines.local.encoding.values import LIMIT, Value
+from calitree.engines.local.encoding.values import INT64_LIMIT, Value
 from calitree.engines.local.encoding.wire import to_wire
 from calitree.engines.local.tables.lazy import LazyColumns, files_of
 from calitree.engines.local.tables.tables import ArrowColumns, EncodedMessage, EncodedRelation
@@ -148,7 +148,7 @@ def _value(column: pa.ChunkedArray, field: Field) -> Value:
         column = column.fill_null(0)
     if field.type == DECIMAL:
         largest = pc.max(pc.abs(column)).as_py() or 0
-        if largest >= LIMIT:
+        if largest >= INT64_LIMIT:
             data = column.cast(pa.float64()).to_numpy() / 10.0**field.scale
             return Value(data, valid, exact=False)
         column = column.cast(pa.int64())

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from calitree.engines.local.encoding.values import LIMIT, Value
+from calitree.engines.local.encoding.values import INT64_LIMIT, Value
 
 Array = np.ndarray[Any, Any]
 Placed = tuple[Value, Array]
@@ -72,11 +72,11 @@ class Addition:
     def _integers(self, scale: int, exact: bool) -> Value:
         """Sums of integers at this scale."""
         values = _present(self.values)
-        if sum(value.bound for value in values) >= LIMIT:
+        if sum(value.bound for value in values) >= INT64_LIMIT:
             for value in values:
                 value.tighten()
         bound = sum(value.bound for value in values)
-        if bound >= LIMIT:
+        if bound >= INT64_LIMIT:
             return self._large_integers(scale, exact)
         data = _longer(self.large.data, self.count, np.int64)
         for value, rows in self.plus:
@@ -103,7 +103,7 @@ class Addition:
                 for row, number in zip(rows.tolist(), value.data.tolist(), strict=True):
                     sums[row] = sums.get(row, int(data[row])) + sign * number
         changed = list(sums)
-        if all(-LIMIT <= total < LIMIT for total in sums.values()):
+        if all(-INT64_LIMIT <= total < INT64_LIMIT for total in sums.values()):
             data[changed] = list(sums.values())
             return Value(data, scale=scale, exact=exact)
         real = data / 10.0**scale
@@ -175,7 +175,7 @@ def _one_integer(plus: Sequence[Value], minus: Sequence[Value], exact: bool) -> 
         return sum(value.data.item() * 10 ** (scale - value.scale) for value in values)
 
     result = total(plus) - total(minus)
-    if not -LIMIT <= result < LIMIT:
+    if not -INT64_LIMIT <= result < INT64_LIMIT:
         return Value(np.array([result / 10**scale]), exact=False)
     positive = result > 0 and all(value.positive for value in plus)
     return Value(np.array([result]), scale=scale, exact=exact, bound=abs(result), positive=positive)

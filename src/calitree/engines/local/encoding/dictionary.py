@@ -25,7 +25,7 @@ Array = np.ndarray[Any, Any]
 Codes = np.ndarray[Any, np.dtype[np.int32]]
 Lock = AbstractContextManager[Any]
 
-MAX_KEYS_FOUND_AT_ONCE, MAX_KEYS_SORTED_AT_ONCE = 1_000, 100_000
+MAX_KEYS_LOOKED_UP_AT_ONCE, MAX_KEYS_SORTED_AT_ONCE = 1_000, 100_000
 """So few keys are looked up in so many, which are quickly sorted, from the first call on."""
 
 
@@ -92,7 +92,7 @@ class Dictionary:
 
     def _find(self, column: pa.Array | pa.ChunkedArray) -> Codes | None:
         values, known = contiguous(column), self.values
-        quick = len(values) <= MAX_KEYS_FOUND_AT_ONCE and len(known) <= MAX_KEYS_SORTED_AT_ONCE
+        quick = len(values) <= MAX_KEYS_LOOKED_UP_AT_ONCE and len(known) <= MAX_KEYS_SORTED_AT_ONCE
         if (
             integers(values.type) == known.type
             and not values.null_count

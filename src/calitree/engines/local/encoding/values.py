@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from calitree.engines.local.vm.compiled import compiled
 
 Array = np.ndarray[Any, Any]
-LIMIT = 2**63
+INT64_LIMIT = 2**63
 DIGITS = 38
 """Of a decimal of 128 bits."""
 
@@ -120,9 +120,9 @@ class Value:
     def at_scale(self, scale: int) -> Value:
         """The same integers at a finer scale, as doubles if they do not fit."""
         factor = 10 ** (scale - self.scale)
-        if self.bound * factor >= LIMIT:
+        if self.bound * factor >= INT64_LIMIT:
             self.tighten()
-            if self.bound * factor >= LIMIT:
+            if self.bound * factor >= INT64_LIMIT:
                 return self.as_float()
         bound = self.bound * factor
         return Value(self.data * factor, self.valid, scale=scale, exact=self.exact, bound=bound)
@@ -204,11 +204,11 @@ def multiply(left: Value, right: Value) -> Value:
     """× of numbers."""
     exact = left.exact and right.exact
     if left.is_integer and right.is_integer:
-        if left.bound * right.bound >= LIMIT:
+        if left.bound * right.bound >= INT64_LIMIT:
             left.tighten()
             right.tighten()
         bound = left.bound * right.bound
-        if bound < LIMIT:
+        if bound < INT64_LIMIT:
             return Value(
                 left.data * right.data,
                 scale=left.scale + right.scale,
@@ -230,10 +230,10 @@ def add(left: Value, right: Value) -> Value:
         scale = max(left.scale, right.scale)
         a, b = left.at_scale(scale), right.at_scale(scale)
         if a.is_integer and b.is_integer:
-            if a.bound + b.bound >= LIMIT:
+            if a.bound + b.bound >= INT64_LIMIT:
                 a.tighten()
                 b.tighten()
-            if a.bound + b.bound < LIMIT:
+            if a.bound + b.bound < INT64_LIMIT:
                 bound = a.bound + b.bound
                 return Value(a.data + b.data, valid, scale=scale, exact=exact, bound=bound)
         exact = False
@@ -251,9 +251,9 @@ def total(value: Value, groups: Array, count: int) -> Value:
         data = np.zeros(count)
         _add(data, groups, value.data)
         return Value(data, exact=value.exact)
-    if value.bound * len(value.data) >= LIMIT:
+    if value.bound * len(value.data) >= INT64_LIMIT:
         value.tighten()
-        if value.bound * len(value.data) >= LIMIT:
+        if value.bound * len(value.data) >= INT64_LIMIT:
             return _total_of_halves(value, groups, count)
     result = np.zeros(count, np.int64)
     _add(result, groups, value.data)
@@ -283,7 +283,7 @@ def _total_of_halves(value: Value, groups: Array, count: int) -> Value:
 def from_halves(upper: Array, lower: Array, scale: int, exact: bool) -> Value:
     """Integers from the sums of their upper and of their lower 32 bits; doubles if one is too big."""
     sums = [(u << 32) + low for u, low in zip(upper.tolist(), lower.tolist(), strict=True)]
-    if all(-LIMIT <= total < LIMIT for total in sums):
+    if all(-INT64_LIMIT <= total < INT64_LIMIT for total in sums):
         return Value(np.array(sums, np.int64), scale=scale, exact=exact)
     return Value(np.array([total / 10**scale for total in sums], np.float64), exact=False)
 

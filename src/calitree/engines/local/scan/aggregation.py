@@ -219,6 +219,6 @@ class _Writer:
 def _bound(values: Sequence[Value], rows: int) -> None:
     """Look at integers where, by what is known of them, a sum of their products may not fit."""
     integers = [value for value in values if value.is_integer]
-    if prod(value.bound for value in integers) * rows >= v.LIMIT:
+    if prod(value.bound for value in integers) * rows >= v.INT64_LIMIT:
         for value in integers:
             value.tighten()

@@ -153,7 +153,7 @@ def middle(legs: Mapping[int, Leg]) -> int:
     largest = max(centres, key=lambda at: legs[at].rows)
     smallest = min(centres, key=lambda at: legs[at].rows)
     if legs[smallest].rows * MIN_SIZE_RATIO < legs[largest].rows and all(
-        _has_one_row_each(leg, shared({smallest: legs[smallest], at: leg}, at))
+        _has_unique_rows(leg, shared({smallest: legs[smallest], at: leg}, at))
         for at, leg in legs.items()
         if at != smallest
     ):
@@ -161,5 +161,5 @@ def middle(legs: Mapping[int, Leg]) -> int:
     return largest
 
 
-def _has_one_row_each(leg: Leg, attributes: tuple[str, ...]) -> bool:
+def _has_unique_rows(leg: Leg, attributes: tuple[str, ...]) -> bool:
     return leg.places(leg.table.book.space(attributes), ()) is not None

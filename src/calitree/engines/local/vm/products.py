@@ -108,7 +108,7 @@ def product_of(program: Program, registers: Sequence[Register], scales: Sequence
     """The product of numbers: of the integers first, unless together they may not fit."""
     whole = [(r, scale) for r, scale in zip(registers, scales, strict=True) if not r.real]
     others = [register for register in registers if register.real]
-    fit = prod(register.bound for register, _ in whole) < v.LIMIT
+    fit = prod(register.bound for register, _ in whole) < v.INT64_LIMIT
     if not fit and (others or not program.checked):
         others = [*(program.real(register, scale) for register, scale in whole), *others]
     elif whole:

@@ -30,7 +30,7 @@ LOADS = {"i": Opcode.LOAD_8, "f": Opcode.LOAD_8, "b": Opcode.LOAD_1}
 GATHERS = {1: Opcode.GATHER_1, 4: Opcode.GATHER_4, 8: Opcode.GATHER_8}
 """By the bytes of an entry."""
 CONSTANT = Instruction._fields.index("constant")
-LIMIT = 2**63
+INT64_LIMIT = 2**63
 POWERS_OF_TEN = 10.0 ** np.arange(309)  # as far as doubles go
 
 
@@ -161,18 +161,18 @@ class Program:
         multiplied as doubles.
         """
         bound = left.bound * right.bound
-        if bound >= LIMIT and not left.real and not self.checked:
+        if bound >= INT64_LIMIT and not left.real and not self.checked:
             left, right = self.real(left), self.real(right)
         if left.real:
             out = self._emit(Opcode.MULTIPLY_FLOAT, left.number, right.number)
             return Register(out, True)
-        if bound < LIMIT:
+        if bound < INT64_LIMIT:
             return Register(
                 self._emit(Opcode.MULTIPLY_INT, left.number, right.number), False, bound
             )
         flag = address_of(self._overflow)
         out = self._emit(Opcode.MULTIPLY_CHECKED, left.number, right.number, constant=flag)
-        return Register(out, False, LIMIT - 1)
+        return Register(out, False, INT64_LIMIT - 1)
 
     def keep(self, value: Register, mask: Register) -> Register:
         """A value where another is not zero, else zero; unlike their product also if it is NaN."""
@@ -185,7 +185,7 @@ class Program:
         Integers whose sum might not fit are added as doubles.
         """
         bound = left.bound + right.bound
-        if not left.real and bound >= LIMIT:
+        if not left.real and bound >= INT64_LIMIT:
             left, right = self.real(left), self.real(right)
         if left.real:
             opcode = Opcode.ADD_FLOAT if sign > 0 else Opcode.SUBTRACT_FLOAT
@@ -197,7 +197,7 @@ class Program:
         """One accumulator; two, for the upper and the lower 32 bits, if one might not hold it."""
         if value.real:
             opcodes = [Opcode.SUM_FLOAT if index is None else Opcode.SCATTER_FLOAT]
-        elif value.bound * max(self.length, 1) < LIMIT:
+        elif value.bound * max(self.length, 1) < INT64_LIMIT:
             opcodes = [Opcode.SUM_INT if index is None else Opcode.SCATTER_INT]
         else:
             opcodes = [Opcode.SCATTER_UPPER, Opcode.SCATTER_LOWER]
@@ -215,11 +215,11 @@ class Program:
         index = self.zero() if index is None else index
         if largest:
             opcode = Opcode.MAX_FLOAT if value.real else Opcode.MAX_INT
-            into = Accumulator(size, -math.inf if value.real else -LIMIT, "maximum")
+            into = Accumulator(size, -math.inf if value.real else -INT64_LIMIT, "maximum")
         elif value.real:
             opcode, into = Opcode.MIN_FLOAT, Accumulator(size, math.nan, "fmin")
         else:
-            opcode, into = Opcode.MIN_INT, Accumulator(size, LIMIT - 1, "minimum")
+            opcode, into = Opcode.MIN_INT, Accumulator(size, INT64_LIMIT - 1, "minimum")
         return self._accumulate(opcode, value, index, into, mask=mask.number)
 
     def any(self, value: Register, index: int | None, size: int) -> Accumulator:

@@ -31,8 +31,8 @@ CHANGES_REMEMBERED = 2_048
 """How many updates back a relation can at least tell what has changed since."""
 
 
-def new_version() -> int:
-    """A version that nobody else has, here or in another process."""
+def new_revision() -> int:
+    """A revision that nobody else has, here or in another process."""
     return randbits(62) + 1
 
 
@@ -86,17 +86,17 @@ def count(rows: Rows) -> int:
 
 
 class Updated(Signed):
-    """A relation after a change to what it was `before`, when its version was `old`.
+    """A relation after a change to what it was `before`, when its revision was `old`.
 
     Its parts are loaded when they are first needed, under its lock, which is held while the engine loads
     and merges tables. The lock of no other `Updated` is taken meanwhile.
     """
 
     def __init__(
-        self, engine: Engine, name: str, before: Table, change: Change, *, old: int, version: int
+        self, engine: Engine, name: str, before: Table, change: Change, *, old: int, revision: int
     ) -> None:
         super().__init__(())
-        self.engine, self.name, self.version = engine, name, version
+        self.engine, self.name, self.revision = engine, name, revision
         self.before: Table | None = before
         self.old, self.change = old, change
         self._kinds = before.kinds
@@ -106,7 +106,7 @@ class Updated(Signed):
         self._lock = RLock()
         self.length: int = before.length + 1 if isinstance(before, Updated) else 1
         """How many changes it is away from the relation as first loaded."""
-        _UPDATED[id(engine), version] = self
+        _UPDATED[id(engine), revision] = self
         if self.length % CHANGES_REMEMBERED == 0:
             self._forget()
 
@@ -143,7 +143,7 @@ class Updated(Signed):
             table = table.before
 
     def _forget(self) -> None:
-        """Drop the versions of long ago, which would stay in memory for ever."""
+        """Drop the revisions of long ago, which would stay in memory for ever."""
         for table in self.back():
             if table.length <= self.length - CHANGES_REMEMBERED:
                 table._signed  # noqa: B018 - so that it can do without the one before
@@ -179,21 +179,21 @@ class Updated(Signed):
 
 
 def updated(engine: Engine, old: Relation, change: Change) -> Relation:
-    """A relation after a change, at a version that nobody else has."""
-    version = new_version()
-    table = Updated(engine, old.name, old.table, change, old=old.version, version=version)
-    return replace(old, table=table, version=version)
+    """A relation after a change, at a revision that nobody else has."""
+    revision = new_revision()
+    table = Updated(engine, old.name, old.table, change, old=old.revision, revision=revision)
+    return replace(old, table=table, revision=revision)
 
 
 _UPDATED: WeakValueDictionary[tuple[int, int], Updated] = WeakValueDictionary()
-"""Every version that is in use on some branch, by the `id` of its engine, which it keeps alive.
+"""Every revision that is in use on some branch, by the `id` of its engine, which it keeps alive.
 
 A saved tree may be open twice, and tables of one engine mean nothing to another.
 """
 
 
 class Changes:
-    """What turns one version of a relation into another: earlier, later, or on another branch."""
+    """What turns one revision of a relation into another: earlier, later, or on another branch."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -211,7 +211,7 @@ class Changes:
         if len(path) == 1 and path[0].is_loaded:
             return Signed(path[0].inserted, path[0].deleted)
         return self._loaded.of(
-            (now.name, then, now.version), lambda: loaded(self.engine, now.name, path)
+            (now.name, then, now.revision), lambda: loaded(self.engine, now.name, path)
         )
 
     def _path(self, then: int, now: Relation) -> tuple[Change, ...]:
@@ -219,21 +219,21 @@ class Changes:
         table = now.table
         if isinstance(table, Updated) and table.old == then:  # nearly always
             return (table.change,)
-        return self._paths.of((now.name, then, now.version), lambda: _path(self.engine, then, now))
+        return self._paths.of((now.name, then, now.revision), lambda: _path(self.engine, then, now))
 
 
 def _path(engine: Engine, then: int, now: Relation) -> tuple[Change, ...]:
-    """The changes since a version of its own, or those back to the common one and on from there."""
+    """The changes since a revision of its own, or those back to the common one and on from there."""
     ours = _changes_back_to({then}, now.table)
     if ours:
         return ours[1]
-    versions = {now.version, *(table.old for table in _back(now.table))}
-    theirs = _changes_back_to(versions, _UPDATED.get((id(engine), then)))
+    revisions = {now.revision, *(table.old for table in _back(now.table))}
+    theirs = _changes_back_to(revisions, _UPDATED.get((id(engine), then)))
     if theirs is None:
         return ()
     fork, changes = theirs
     undone = tuple(-change for change in reversed(changes))
-    if fork == now.version:
+    if fork == now.revision:
         return undone
     again = _changes_back_to({fork}, now.table)
     assert again is not None
@@ -241,13 +241,13 @@ def _path(engine: Engine, then: int, now: Relation) -> tuple[Change, ...]:
 
 
 def _changes_back_to(
-    versions: Collection[int], table: Table | None
+    revisions: Collection[int], table: Table | None
 ) -> tuple[int, tuple[Change, ...]] | None:
-    """The nearest of these versions that a table had before, and the changes since."""
+    """The nearest of these revisions that a table had before, and the changes since."""
     changes: list[Change] = []
     for updated in _back(table):
         changes.append(updated.change)
-        if updated.old in versions:
+        if updated.old in revisions:
             return updated.old, tuple(reversed(changes))
     return None
 
@@ -256,16 +256,16 @@ def _back(table: Table | None) -> Iterator[Updated]:
     return table.back() if isinstance(table, Updated) else iter(())
 
 
-def own_table_at(version: int, relation: Relation) -> Table | None:
-    """The rows that a relation had at a version, if that is its own or one before it."""
-    if relation.version == version:
+def own_table_at(revision: int, relation: Relation) -> Table | None:
+    """The rows that a relation had at a revision, if that is its own or one before it."""
+    if relation.revision == revision:
         return relation.table
-    return next((table.before for table in _back(relation.table) if table.old == version), None)
+    return next((table.before for table in _back(relation.table) if table.old == revision), None)
 
 
-def table_at(engine: Engine, version: int, relation: Relation) -> Table | None:
-    """The rows that a relation had at a version on any branch, if they are known."""
-    return _UPDATED.get((id(engine), version)) or own_table_at(version, relation)
+def table_at(engine: Engine, revision: int, relation: Relation) -> Table | None:
+    """The rows that a relation had at a revision on any branch, if they are known."""
+    return _UPDATED.get((id(engine), revision)) or own_table_at(revision, relation)
 
 
 def loaded(engine: Engine, name: str, changes: Sequence[Change]) -> Signed:
