@@ -218,11 +218,15 @@ def _ids_of(table: EncodedRelation, key: Key, rows: pa.Table) -> Codes | None:
         if column is None:
             return None
         codes.append(column)
+    if len(codes) == 1:
+        return codes[0][codes[0] >= 0]
+    space = table.book.space(tuple(a for a, _ in key))
+    if all(column.min(initial=1) > 0 for column in codes):  # the quick way for the usual case
+        ids: Codes = space.find(codes)
+        return ids if ids.all() else ids[ids > 0]
     known = np.logical_and.reduce([column >= 0 for column in codes])
     codes = [column[known] for column in codes]
-    if len(codes) == 1:
-        return codes[0]
-    ids: Codes = table.book.space(tuple(a for a, _ in key)).find(codes)
+    ids = space.find(codes)
     has_null: Array = np.logical_or.reduce([column == 0 for column in codes])
     return ids[(ids > 0) | has_null]
 
