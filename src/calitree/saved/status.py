@@ -21,6 +21,13 @@ class RelationStatus:
         where: Where they are, in words.
         problem: Why they cannot be read; None if they can.
         changes: How many rows were inserted and deleted since it was written as a whole.
+
+    Example:
+        >>> wide.save("of_relations")
+        1
+        >>> from calitree import saved
+        >>> [(r.name, r.rows, r.problem) for r in saved.status("of_relations").relations]
+        [('sales', 3, None), ('stores', 2, None)]
     """
 
     name: str
@@ -45,6 +52,13 @@ class Status:
         relations: The relations.
         messages: How many messages are saved.
         nbytes: What they take in memory, in bytes.
+
+    Example:
+        >>> wide.save("described")
+        1
+        >>> from calitree import saved
+        >>> saved.status("described").measures
+        {'revenue': 'sum(price)'}
     """
 
     path: str
