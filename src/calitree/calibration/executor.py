@@ -41,13 +41,13 @@ class Answer(NamedTuple):
 
 def answer(snapshot: Snapshot, question: Question, is_main: bool) -> Answer:
     """Answer a question. What it computes is kept as that of the tree itself if `is_main`."""
-    state = snapshot.state
-    is_pivot = question.key == state.pivot_key
+    state, key = snapshot.state, question.key
+    is_pivot = key == state.pivot_key
     adjusted = _adjusted(snapshot) if is_pivot else None
     if adjusted is not None:
         return adjusted
     try:
-        compiled = prepare(snapshot, question, is_main)
+        compiled = prepare(snapshot, question, key, is_main)
         table, messages, measured = run_plan(state.engine, compiled)
     except MissingRelationError as error:
         if error.relation in state.missing:
@@ -79,23 +79,23 @@ def plan(snapshot: Snapshot, question: Question) -> Plan:
     return compiled.plan
 
 
-def prepare(snapshot: Snapshot, question: Question, is_main: bool) -> Compiled:
-    """The question, planned on what the store holds now; what is stale is refreshed."""
+def prepare(snapshot: Snapshot, question: Question, key: object, is_main: bool) -> Compiled:
+    """The question of this key, planned on what the store holds now; what is stale is refreshed."""
     state, schema, cache = snapshot.state, snapshot.schema, snapshot.cache
     plans = cache.plans(state.store.epoch)
-    known = plans.get(question.key)
+    known = plans.get(key)
     if known is not None:
         return known
     planned = plan_query(snapshot, question)
-    stale, stored = [key.edge for key in planned.plan.refreshed], planned.available.stored
+    stale, stored = [message.edge for message in planned.plan.refreshed], planned.available.stored
     if not stale:
         compiled = compile_plan(schema, planned, stored)
-        plans.put(question.key, compiled)
+        plans.put(key, compiled)
         return compiled
     refreshed = refresh_messages(snapshot, planned.placement, planned.available, stale, is_main)
     plans = cache.plans(state.store.epoch)
     compiled = compile_plan(schema, planned, {**stored, **refreshed.messages})
-    plans.put(question.key, replace(compiled, plan=compiled.plan.refreshed_already))
+    plans.put(key, replace(compiled, plan=compiled.plan.refreshed_already))
     return replace(compiled, refreshing=refreshed.measured)
 
 

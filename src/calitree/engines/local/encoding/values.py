@@ -6,7 +6,6 @@ bounded; what might not fit continues as doubles and is marked inexact. Nothing 
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Any
 
 import numpy as np
@@ -93,22 +92,31 @@ class Value:
 
     def with_exact(self, exact: bool) -> Value:
         """The same numbers, marked as exact or not."""
-        value = copy(self)
-        value.exact = exact
-        return value
+        return self._with(self.data, self.valid, self.peak, exact)
 
     def with_data(self, data: Array, valid: Array | None, peak: Array | None = None) -> Value:
         """Some of these numbers: all that is known of them still holds."""
-        value = copy(self)
-        value.data, value.valid, value.peak, value._finite = data, valid, peak, None
-        return value
+        return self._with(data, valid, peak, self.exact)
+
+    def _with(self, data: Array, valid: Array | None, peak: Array | None, exact: bool) -> Value:
+        return Value(
+            data,
+            valid,
+            scale=self.scale,
+            labels=self.labels,
+            exact=exact,
+            bound=self._bound,
+            positive=self.positive,
+            peak=peak,
+        )
 
     def take(self, index: Array | None) -> Value:
         """The numbers at some positions; all of them if there is no index."""
         if index is None:
             return self
-        valid, peak = (None if x is None else x[index] for x in (self.valid, self.peak))
-        return self.with_data(self.data[index], valid, peak)
+        valid = None if self.valid is None else self.valid[index]
+        peak = None if self.peak is None else self.peak[index]
+        return self._with(self.data[index], valid, peak, self.exact)
 
     def as_float(self) -> Value:
         """The same numbers as doubles."""

@@ -105,7 +105,8 @@ class Leg:
             values = [table.lift(expression, names) for expression in factor.expressions]
         else:
             values = [table.stored(name) for name in stored_parts(factor.name, semiring)]
-        values = [value.take(rows) for value in values]
+        if rows is not None:
+            values = [value.take(rows) for value in values]
         return [
             value if zero is None or value.valid is None else value.filled(zero)
             for value, zero in zip(values, semiring.zero, strict=True)
