@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -62,29 +62,27 @@ def sales(tmp_path_factory: pytest.TempPathFactory) -> str:
 # -- run by drivers, in processes of their own ---------------------------------------------------
 
 
-def ask_two_engines(master: str, directory: str) -> dict[str, Any]:
+def ask_engines(master: str, directory: str, *pythons: str) -> dict[str, Any]:
+    """Two engines; then the hybrid one with each of these as the Python of the executors: what is wrong,
+    or why it cannot be done.
+    """
     session = ct.spark_session(master, config=SMALL)
     path = list(sys.path)
-    wide = star(directory, HybridEngine(session, in_process=MAX_LOCAL_BYTES)).calibrate(MEASURES)
-    answers: dict[str, Any] = {"hybrid": differences(directory, wide, AT_HOME + OF_THE_FACT)}
+
+    def hybrid(measures: Mapping[str, str], questions: list[dict[str, Any]]) -> list[str]:
+        graph = star(directory, HybridEngine(session, in_process=MAX_LOCAL_BYTES))
+        return differences(directory, graph.calibrate(measures), questions, measures)
+
+    answers: dict[str, Any] = {"hybrid": hybrid(MEASURES, AT_HOME + OF_THE_FACT)}
     wide = star(directory, SparkEngine(session)).calibrate(SOME_MEASURES)
     answers["spark"] = differences(directory, wide, [AT_HOME[1], OF_THE_FACT[0]], SOME_MEASURES)
-    return {**answers, "path is as it was": sys.path == path}
-
-
-def ask_bare_executors(master: str, directory: str, *pythons: str) -> list[Any]:
-    """With each of these as the Python of the executors: what is wrong, or why it cannot be done."""
-    session = ct.spark_session(master, config=SMALL)
-    answers: list[Any] = []
+    answers["path is as it was"] = sys.path == path
     for python in pythons:
         session.sparkContext.pythonExec = python
         try:
-            wide = star(directory, HybridEngine(session, in_process=MAX_LOCAL_BYTES)).calibrate(
-                SOME_MEASURES
-            )
-            answers.append(differences(directory, wide, AT_HOME + OF_THE_FACT[:1], SOME_MEASURES))
+            answers[python] = hybrid(SOME_MEASURES, AT_HOME + OF_THE_FACT[:1])
         except EngineError as error:
-            answers.append(str(error))
+            answers[python] = str(error)
     return answers
 
 
@@ -134,21 +132,17 @@ def ask_while_a_worker_dies(master: str, directory: str) -> dict[str, Any]:
 # -- tests ---------------------------------------------------------------------------------------
 
 
-def test_answers_of_a_cluster(spark_cluster: Cluster, sales: str) -> None:
-    driver = start(ask_two_engines, spark_cluster.url, sales, PYSPARK_PYTHON=sys.executable)
-    assert finish(driver) == {"hybrid": [], "spark": [], "path is as it was": True}
-
-
-def test_executors_without_calitree(spark_cluster: Cluster, sales: str, tmp_path: Path) -> None:
-    lacking = bare_python(tmp_path / "lacking", "numba", "sqlglot")
-    bare = bare_python(tmp_path / "bare")
-    driver = start(ask_bare_executors, spark_cluster.url, sales, str(lacking), str(bare))
-    why, wrong = finish(driver)
-    assert why == (
+def test_answers_of_a_cluster(spark_cluster: Cluster, sales: str, tmp_path: Path) -> None:
+    """With executors that have what calitree needs, those that lack some of it, and those without calitree."""
+    lacking = str(bare_python(tmp_path / "lacking", "numba", "sqlglot"))
+    bare = str(bare_python(tmp_path / "bare"))
+    python = {"PYSPARK_PYTHON": sys.executable}
+    answers = finish(start(ask_engines, spark_cluster.url, sales, lacking, bare, **python))
+    assert answers.pop(lacking) == (
         "Spark could not compute messages from sales (60 splits): ImportError: the Python of Spark's "
         f"executors ({sys.executable}) has no numba, sqlglot. Install there: pip install numba sqlglot"
     )
-    assert wrong == []
+    assert answers == {"hybrid": [], "spark": [], "path is as it was": True, bare: []}
     shipped = spark_cluster.directory / "cache" / "calitree" / "shipped"
     kept = shipped.glob("*/calitree/engines/local/*/__pycache__/*.nbi")
     assert list(kept), "machine code for the next worker"
