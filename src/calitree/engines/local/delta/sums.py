@@ -162,22 +162,25 @@ def one_row(way: str, plus: Sequence[Value], minus: Sequence[Value]) -> Value | 
         row = np.zeros(1, np.intp)
         return Addition(plus[0], [(value, row) for value in plus[1:]], (), 1).combined(way)
     plus, minus = [value.filled(0) for value in plus], [value.filled(0) for value in minus]
-    exact = all(value.exact for value in (*plus, *minus))
-    if all(value.is_integer for value in (*plus, *minus)):
-        return _one_integer(plus, minus, exact)
+    exact, is_integer, scale = True, True, 0
+    for value in (*plus, *minus):
+        exact, is_integer = exact and value.exact, is_integer and value.is_integer
+        scale = max(scale, value.scale)
+    if is_integer:
+        return _one_integer(plus, minus, scale, exact)
     return _one_double(plus, minus, exact)
 
 
-def _one_integer(plus: Sequence[Value], minus: Sequence[Value], exact: bool) -> Value:
-    scale = max(value.scale for value in (*plus, *minus))
-
-    def total(values: Sequence[Value]) -> int:
-        return sum(value.data.item() * 10 ** (scale - value.scale) for value in values)
-
-    result = total(plus) - total(minus)
+def _one_integer(plus: Sequence[Value], minus: Sequence[Value], scale: int, exact: bool) -> Value:
+    result, positive = 0, True
+    for value in plus:
+        result += value.data.item() * 10 ** (scale - value.scale)
+        positive = positive and value.positive
+    for value in minus:
+        result -= value.data.item() * 10 ** (scale - value.scale)
     if not -INT64_LIMIT <= result < INT64_LIMIT:
         return Value(np.array([result / 10**scale]), exact=False)
-    positive = result > 0 and all(value.positive for value in plus)
+    positive = positive and result > 0
     return Value(np.array([result]), scale=scale, exact=exact, bound=abs(result), positive=positive)
 
 

@@ -28,6 +28,22 @@ Lock = AbstractContextManager[Any]
 MAX_KEYS_LOOKED_UP_AT_ONCE, MAX_KEYS_SORTED_AT_ONCE = 1_000, 100_000
 """So few keys are looked up in so many, which are quickly sorted, from the first call on."""
 
+INT64 = pa.int64()
+DATE, TIMESTAMP, DOUBLE = pa.date32().id, pa.timestamp("us").id, pa.float64().id
+INTEGERS = {
+    dtype.id: np.dtype(np.int32) if dtype == pa.int32() else None
+    for dtype in (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32())
+} | {INT64.id: np.dtype(np.int64)}
+"""Types of integers that fit 64 bits, by their ids: how a buffer is read, None if it is converted."""
+NUMBERS = INTEGERS | {
+    dtype.id: np.dtype(f"i{dtype.bit_width // 8}")
+    for dtype in (
+        *(pa.date32(), pa.date64(), pa.timestamp("us"), pa.duration("us")),
+        *(pa.time32("s"), pa.time64("us")),
+    )
+}
+"""The same with dates and times."""
+
 
 def common(a: pa.DataType, b: pa.DataType) -> pa.DataType:
     """The type in which values of both can be compared."""
@@ -124,7 +140,7 @@ class Dictionary:
         codes = self._lookup.find(
             keys_of(values), lambda start: keys_of(self.values[start:]), len(self.values)
         )
-        if not is_number(values.type):
+        if values.type.id not in NUMBERS and values.type.id != DOUBLE:
             hits = np.flatnonzero(codes)
             equal = pc.equal(
                 self.values.take(pa.array(codes[hits] - 1)), values.take(pa.array(hits))
@@ -212,38 +228,28 @@ class Dictionary:
 
 def integers(dtype: pa.DataType) -> pa.DataType | None:
     """The type that a dictionary keeps whole numbers of this type in; None for other types."""
-    if pa.types.is_integer(dtype) and not pa.types.is_uint64(dtype):
-        return pa.int64()
-    if pa.types.is_date32(dtype) or (pa.types.is_timestamp(dtype) and dtype.unit in ("us", "ns")):
+    if dtype.id in INTEGERS:
+        return INT64
+    if dtype.id == DATE or (dtype.id == TIMESTAMP and dtype.unit in ("us", "ns")):
         return dtype
     return None
 
 
-def is_number(dtype: pa.DataType) -> bool:
-    """Whether values of this type are 64 bits or fewer: a number, a date, a time."""
-    if pa.types.is_integer(dtype) or pa.types.is_float64(dtype):
-        return True
-    return bool(pa.types.is_temporal(dtype) and dtype.bit_width <= 64)
-
-
 def keys_of(values: pa.Array) -> Array:
     """A number for each value, the same for equal ones; any number where it is NULL."""
-    if pa.types.is_float64(values.type):
+    if values.type.id in NUMBERS:
+        return _raw(values).astype(np.int64, copy=False)
+    if values.type.id == DOUBLE:
         bits: Array = values.to_numpy(zero_copy_only=False).view(np.int64)
         return bits
-    if is_number(values.type):
-        return _raw(values).astype(np.int64, copy=False)
     return np.fromiter(map(hash, values.to_pylist()), np.int64, len(values))
 
 
 def _raw(values: pa.Array) -> Array:
     """The integers in an array's buffer, of any value where it is NULL; copied only if converted."""
-    dtype = values.type
-    if not pa.types.is_integer(dtype):
-        values = values.view(pa.int32() if dtype.bit_width == 32 else pa.int64())
-    elif dtype.bit_width < 32 or pa.types.is_unsigned_integer(dtype):
-        values = values.cast(pa.int64())
-    dtype = np.dtype(np.int32 if values.type.bit_width == 32 else np.int64)
+    dtype = NUMBERS[values.type.id]
+    if dtype is None:
+        values, dtype = values.cast(INT64), np.dtype(np.int64)
     offset = values.offset * dtype.itemsize
     raw: Array = np.frombuffer(values.buffers()[1], dtype, len(values), offset)
     return raw
