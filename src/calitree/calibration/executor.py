@@ -147,8 +147,10 @@ def _remember(snapshot: Snapshot, answer: Table) -> None:
 
 
 def _adjustment(snapshot: Snapshot, relation: str) -> Adjustment | None:
-    def compute() -> Adjustment | None:
+    known = snapshot.cache.adjustments.get(relation)
+    if known is None:
         stored = stored_edges(snapshot.pivot, snapshot.state.store)
-        return adjustment(snapshot.schema, snapshot.pivot, stored, relation)
-
-    return snapshot.cache.adjustments.of(relation, compute)
+        known = adjustment(snapshot.schema, snapshot.pivot, stored, relation)
+        if known is not None:
+            snapshot.cache.adjustments[relation] = known
+    return known

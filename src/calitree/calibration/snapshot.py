@@ -57,7 +57,7 @@ class SnapshotCache:
     def __init__(self) -> None:
         self.answer: Table | None = None
         """The pivot's."""
-        self.adjustments = LRUCache[Adjustment | None](QUESTIONS_REMEMBERED)
+        self.adjustments: dict[str, Adjustment] = {}
         """By the relation that changes."""
         self._plans: tuple[int, LRUCache[Compiled]] | None = None
 
@@ -108,8 +108,8 @@ class Snapshot:
             return Snapshot(self.state, number, schema, self.bindings)
         (relation,) = changed
         other = Snapshot(self.state, number, schema, self.bindings, Previous(ref(self), relation))
-        # What arrives at the relation's bag does not depend on it.
-        other.cache.adjustments.put(relation, self.cache.adjustments.get(relation))
+        if relation in self.cache.adjustments:  # what arrives at its bag does not depend on it
+            other.cache.adjustments[relation] = self.cache.adjustments[relation]
         return other
 
     @cached_property

@@ -81,12 +81,12 @@ class UpdateTarget:
         """
         import pyarrow as pa
 
-        from calitree.storage.frames import arrow_table
-
         if isinstance(source, pa.Table) and (
             source.schema.equals(self.types) or (some_columns and self._has(source.schema))
         ):
             return source
+        from calitree.storage.frames import arrow_table
+
         spark = None
         if getattr(source, "sparkSession", None) is not None:
             spark = on_spark(self.engine)

@@ -7,7 +7,7 @@ graphs; if that takes one object for each, it is `PerGraph`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
@@ -140,13 +140,16 @@ class SparkBacked(Engine, Protocol):
 
 def missing_methods(engine: object, capability: type) -> list[str]:
     """The methods of a capability (one of the protocols above) that an engine lacks."""
-    return [name for name in _methods(capability) if not hasattr(engine, name)]
+    kind: Hashable = type(engine)
+    missing = _missing_in_class(kind, capability)
+    return [name for name in missing if not hasattr(engine, name)]
 
 
 @cache
-def _methods(capability: type) -> list[str]:
+def _missing_in_class(kind: Hashable, capability: type) -> list[str]:
     members = vars(capability).items()
-    return [name for name, member in members if callable(member) and not name.startswith("_")]
+    methods = (name for name, member in members if callable(member) and not name.startswith("_"))
+    return [name for name in methods if not hasattr(kind, name)]
 
 
 def updatable(engine: Engine) -> Updatable:

@@ -185,12 +185,9 @@ def _one_integer(plus: Sequence[Value], minus: Sequence[Value], scale: int, exac
 
 
 def _one_double(plus: Sequence[Value], minus: Sequence[Value], exact: bool) -> Value | None:
-    before, gone = (
-        sum(float(value.data.item()) / 10**value.scale for value in values)
-        for values in (plus, minus)
-    )
-    after = before - gone
-    peak = max(abs(before), *(_peak(value).item() for value in (*plus, *minus)))
+    before = sum([value.data.item() / 10**value.scale for value in plus])
+    after = before - sum([value.data.item() / 10**value.scale for value in minus])
+    peak = max(abs(before), *[_peak(value).item() for value in (*plus, *minus)])
     if minus and (not math.isfinite(after) or abs(after) < peak / MAX_CANCELLATION):
         return None
     return Value(np.array([after], np.float64), exact=exact, peak=np.array([peak]))
