@@ -140,7 +140,7 @@ class SparkBacked(Engine, Protocol):
 
 def missing_methods(engine: object, capability: type) -> list[str]:
     """The methods of a capability (one of the protocols above) that an engine lacks."""
-    kind: Hashable = type(engine)
+    kind = cast(Hashable, type(engine))
     missing = _missing_in_class(kind, capability)
     return [name for name in missing if not hasattr(engine, name)]
 
