@@ -149,7 +149,7 @@ def missing_methods(engine: object, capability: type) -> list[str]:
 def _missing_in_class(kind: Hashable, capability: type) -> list[str]:
     members = vars(capability).items()
     methods = (name for name, member in members if callable(member) and not name.startswith("_"))
-    return [name for name in methods if not hasattr(kind, name)]
+    return [name for name in methods if not callable(getattr(kind, name, None))]
 
 
 def updatable(engine: Engine) -> Updatable:
