@@ -11,6 +11,7 @@ import pytest
 
 import calitree as ct
 from calitree.engines.hybrid import HybridEngine
+from calitree.engines.local import LocalEngine
 from calitree.engines.reference import ReferenceEngine
 from tests.support.engines import ON_SPARK, spark_engine_named
 
@@ -26,15 +27,15 @@ KEYS: list[list[Any]] = [
 @pytest.fixture(
     params=[
         "reference",
+        "local",
         "hybrid",
         *(pytest.param(name, marks=pytest.mark.spark) for name in ON_SPARK),
     ]
 )
 def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    if request.param == "reference":
-        return ReferenceEngine()
-    if request.param == "hybrid":
-        return HybridEngine()
+    engines = {"reference": ReferenceEngine, "local": LocalEngine, "hybrid": HybridEngine}
+    if request.param in engines:
+        return engines[request.param]()
     return spark_engine_named(request.param, request.getfixturevalue("spark"), tmp_path)
 
 
