@@ -508,6 +508,18 @@ GROUPS = [
         "group_by is a list of columns; write group_by=['city'].",
     ),
     Case(
+        "group_by of a pivot as a string",
+        lambda: joined().calibrate(group_by="city"),
+        QueryError,
+        "group_by is a list of columns; write group_by=['city'].",
+    ),
+    Case(
+        "group_by of a pivot as a number",
+        lambda: joined().calibrate(group_by=3),  # type: ignore[arg-type]
+        QueryError,
+        "group_by is a list of columns; got int.",
+    ),
+    Case(
         "grouped by twice",
         lambda: wide().query(group_by=["city", "city"]),
         QueryError,

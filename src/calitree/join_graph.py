@@ -24,7 +24,7 @@ from calitree.jointree.schema import (
     find_relation,
 )
 from calitree.progress import Progress
-from calitree.query.binder import MeasureLike, Question
+from calitree.query.binder import MeasureLike, Question, check_list
 from calitree.saved.reader import read_tree
 from calitree.wide_table import WideTable
 
@@ -240,6 +240,7 @@ class JoinGraph:
             raise QueryError(f"measures is {{name: expression}}; got {measures!r}.")
         if not isinstance(tree, Hypertree | None):
             raise TreeError(f"A tree is what g.hypertree() makes; got {type(tree).__name__}.")
+        check_list("group_by", group_by, "columns")
         branch = Branch.new(
             self.schema,
             self.engine,

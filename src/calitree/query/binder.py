@@ -104,7 +104,8 @@ def bind(
     )
 
 
-def _check_list(name: str, value: object, items: str) -> None:
+def check_list(name: str, value: object, items: str) -> None:
+    """Refuse an argument that is no list: a text would be taken apart into letters."""
     if isinstance(value, str):
         raise QueryError(f"{name} is a list of {items}; write {name}=[{value!r}].")
     if not isinstance(value, Collection):
@@ -114,7 +115,7 @@ def _check_list(name: str, value: object, items: str) -> None:
 def _group_by(
     schema: Schema, columns: Sequence[str], joined: tuple[str, ...]
 ) -> tuple[tuple[str, str], ...]:
-    _check_list("group_by", columns, "columns")
+    check_list("group_by", columns, "columns")
     pairs = tuple((text, schema.column(text, joined).attribute) for text in columns)
     written = [text for text, _ in pairs]
     for text in written:
@@ -145,7 +146,7 @@ def _joined(schema: Schema, relations: Sequence[str] | None) -> tuple[str, ...]:
     """The relations to join, in the graph's order, checked to be connected."""
     if relations is None:
         return tuple(schema.relations)
-    _check_list("relations", relations, "names")
+    check_list("relations", relations, "names")
     wanted = {schema.relation(name).name for name in relations}
     if not wanted:
         raise QueryError("relations=[] leaves nothing to join; name at least one relation.")
