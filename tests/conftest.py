@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,15 @@ def spark() -> Iterator[SparkSession]:
     session = spark_session("local[2]", app_name="calitree tests", config=TINY)
     yield session
     session.stop()
+
+
+@pytest.fixture
+def frequent_switches() -> Iterator[None]:
+    """Python changes from one thread to another every microsecond."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
 
 
 @pytest.hookimpl(tryfirst=True)

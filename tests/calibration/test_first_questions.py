@@ -7,8 +7,6 @@ Every answer is compared with DuckDB's on the join really built.
 from __future__ import annotations
 
 import random
-import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
@@ -144,16 +142,7 @@ def ordered(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return sorted(rows, key=repr)
 
 
-@pytest.fixture
-def hurried() -> Iterator[None]:
-    """Threads give way after a microsecond."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
-
-
-@pytest.mark.usefixtures("hurried")
+@pytest.mark.usefixtures("frequent_switches")
 @pytest.mark.parametrize("kind", TREES)
 def test_first_questions(kind: str, saved: Path) -> None:
     answers = expected(kind)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from threading import Thread
 from typing import Any
 
@@ -109,16 +106,7 @@ def test_two_threads_centre_by_the_same_value(monkeypatch: pytest.MonkeyPatch) -
     assert set(wide.state.centers.values()) == {7.0}
 
 
-@contextmanager
-def eager_switching() -> Iterator[None]:
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(interval)
-
-
+@pytest.mark.usefixtures("frequent_switches")
 def test_no_two_tables_of_one_name_have_the_same_attributes() -> None:
     """An engine would take their columns for the same."""
     wide = shop()
@@ -127,6 +115,6 @@ def test_no_two_tables_of_one_name_have_the_same_attributes() -> None:
         table = {"id": [1], "size": [9]}
         return joinable(wide.schema, wide.engine, table, {"stores.id": "id"}, "sizes").prefix
 
-    with eager_switching(), ThreadPoolExecutor(8) as pool:
+    with ThreadPoolExecutor(8) as pool:
         prefixes = list(pool.map(prefix, range(2_000)))
     assert len(set(prefixes)) == len(prefixes)

@@ -17,6 +17,7 @@ from calitree.dml.target import Columns, UpdateTarget
 from calitree.engines.api.contraction import Contraction, Input, Output, Table
 from calitree.engines.api.signed import Linear, Signed
 from calitree.errors import UpdateError
+from calitree.grouping import canonical
 from calitree.sql.parser import Expression, parse, parse_predicate
 
 if TYPE_CHECKING:
@@ -173,10 +174,8 @@ def _counted(target: UpdateTarget, rows: pa.Table) -> list[tuple[tuple[Any, ...]
 
 
 def _comparable(value: Any) -> Any:
-    """NaN equals NaN, and -0.0 is 0.0."""
-    if isinstance(value, float):
-        return "NaN" if value != value else value + 0.0
-    return tuple(value) if isinstance(value, list) else value
+    """Lists as tuples, which can be counted."""
+    return tuple(value) if isinstance(value, list) else canonical(value)
 
 
 # -- replacing ------------------------------------------------------------------------------------

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
@@ -20,15 +18,6 @@ from tests.support.scale import examples
 
 THREADS = 8
 ROWS = 300
-
-
-@pytest.fixture
-def hurried() -> Iterator[None]:
-    """Python changes from one thread to another every microsecond."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
 
 
 def saved_tree(path: Path) -> None:
@@ -64,7 +53,7 @@ def answers(wide: ct.WideTable, question: dict[str, Any]) -> list[tuple[Any, ...
     return sorted(tuple(row.values()) for row in wide.query(**question).rows())
 
 
-@pytest.mark.usefixtures("hurried")
+@pytest.mark.usefixtures("frequent_switches")
 @pytest.mark.parametrize("large", [20_000, 0], ids=["joining", "scanning"])
 def test_first_questions_of_an_opened_tree(tmp_path: Path, large: int) -> None:
     saved_tree(tmp_path)
@@ -83,7 +72,7 @@ def test_first_questions_of_an_opened_tree(tmp_path: Path, large: int) -> None:
             assert given == [expected[at] for at in asked]
 
 
-@pytest.mark.usefixtures("hurried")
+@pytest.mark.usefixtures("frequent_switches")
 def test_there_is_one_space_for_the_same_attributes() -> None:
     names = ("a", "b", "c", "d", "e")
     with ThreadPoolExecutor(THREADS) as pool:
@@ -98,7 +87,7 @@ def test_there_is_one_space_for_the_same_attributes() -> None:
             assert {tuple(map(id, pair)) for pair in spaces} == {tuple(map(id, spaces[0]))}
 
 
-@pytest.mark.usefixtures("hurried")
+@pytest.mark.usefixtures("frequent_switches")
 def test_values_that_several_threads_encode_have_one_code() -> None:
     with ThreadPoolExecutor(THREADS) as pool:
         for _ in range(examples(50)):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from typing import Any
@@ -17,15 +16,8 @@ from calitree.engines.spark.runtime import Runtime
 from calitree.engines.spark.session import launch
 from calitree.engines.spark.table import SparkTable
 
+pytestmark = pytest.mark.usefixtures("frequent_switches")
 THREADS = 8
-
-
-@pytest.fixture(autouse=True)
-def frequent_switches() -> Iterator[None]:
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
 
 
 def concurrently(function: Callable[[], Any]) -> list[Any]:

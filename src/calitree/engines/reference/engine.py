@@ -31,6 +31,7 @@ from calitree.engines.api.protocol import Watch
 from calitree.engines.api.semiring import Semiring
 from calitree.engines.reference.rowwise import arithmetic, evaluate_row, less
 from calitree.errors import EngineError
+from calitree.grouping import canonical
 from calitree.sql.parser import Expression
 from calitree.types import Kind, kind_of_arrow
 
@@ -79,7 +80,7 @@ class ReferenceEngine:
         table = arrow_table(name, source)
         kinds = {f.name: kind_of_arrow(f.type) for f in table.schema}
         types = {f.name: f.type for f in table.schema}
-        rows = [{key: _canonical(value) for key, value in row.items()} for row in table.to_pylist()]
+        rows = [{key: canonical(value) for key, value in row.items()} for row in table.to_pylist()]
         return ReferenceTable(kinds, rows, types=types)
 
     def how(self, contraction: Contraction) -> str:
@@ -179,7 +180,7 @@ class ReferenceEngine:
 
     def matching(self, table: Table, rows: pa.Table) -> ReferenceTable:
         """The semi-join of a relation with `rows`."""
-        keys = {tuple(map(_canonical, row.values())) for row in rows.to_pylist()}
+        keys = {tuple(map(canonical, row.values())) for row in rows.to_pylist()}
         own = _own(table)
         return _rows_of(own, [row for row in own.data if _key(row, rows.column_names) in keys])
 
@@ -298,16 +299,6 @@ _PLUS: dict[str, Any] = {
     "max": _skipping_null(lambda a, b: b if less(a, b) else a),
     "any": lambda a, b: a or b,
 }
-
-
-_NAN = float("nan")
-
-
-def _canonical(value: Any) -> Any:
-    """One NaN and one zero, so that Python's `==` and dictionaries group as SQL does."""
-    if isinstance(value, float):
-        return _NAN if math.isnan(value) else value + 0.0
-    return value
 
 
 def _array(values: list[Any], dtype: Any) -> pa.Array:
