@@ -94,18 +94,6 @@ def test_a_version_before_that_is_dropped_while_it_is_read() -> None:
     assert sum(part.rows for part in now.plus) == now.rows == 5
 
 
-def test_two_threads_centre_by_the_same_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    wide = shop()
-
-    def mean(self: Snapshot, relation: str, node: Any) -> float:
-        self.state.centers[relation, node.sql()] = 7.0
-        return 3.0
-
-    monkeypatch.setattr(Snapshot, "_mean", mean)
-    wide.query(measures={"v": "var_samp(price)"})
-    assert set(wide.state.centers.values()) == {7.0}
-
-
 @pytest.mark.usefixtures("frequent_switches")
 def test_no_two_tables_of_one_name_have_the_same_attributes() -> None:
     """An engine would take their columns for the same."""

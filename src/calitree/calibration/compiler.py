@@ -26,6 +26,7 @@ from calitree.engines.api.contraction import (
     Output,
     Stored,
     Table,
+    Weight,
 )
 from calitree.engines.api.protocol import Engine, Watch
 from calitree.engines.api.signed import Linear
@@ -199,7 +200,8 @@ class Wiring:
             part = aggregate.restricted_to(self.placement.subtrees[edge].relations)
             if not part.is_one:
                 names = self.sent[edge] if edge in self.sent else self.stored[edge].columns
-                factors.append(Stored(index, names[part]))
+                is_weight = part.semiring != aggregate.semiring
+                factors.append((Weight if is_weight else Stored)(index, names[part]))
         return tuple(factors)
 
 

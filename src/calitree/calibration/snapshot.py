@@ -7,13 +7,10 @@ from it and from the store are beside it, in `cache`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from weakref import ref
-
-from sqlglot import exp
 
 from calitree.cache import LRUCache, cached_property
 from calitree.calibration.adjust import Adjustment
@@ -21,15 +18,10 @@ from calitree.calibration.compiler import Compiled
 from calitree.calibration.planning.placement import Placement, subtrees_of, with_bindings
 from calitree.calibration.projection import Projection
 from calitree.calibration.state import QUESTIONS_REMEMBERED, TreeState
-from calitree.engines.api.contraction import Column, Contraction, Input, Lifted, Output, Table
-from calitree.engines.api.semiring import SUM_PRODUCT
-from calitree.engines.api.signed import Linear
+from calitree.engines.api.contraction import Table
 from calitree.jointree.schema import Relation, Schema
 from calitree.query.binder import MeasureLike, Query, Question, bind
 from calitree.query.measure import Measure, measure_of
-from calitree.sql.nodes import cast, kind_of, not_null, number, when
-from calitree.sql.parser import expression_of
-from calitree.types import Kind
 
 
 class Bindings(NamedTuple):
@@ -135,35 +127,8 @@ class Snapshot:
         """A measure, compiled; most questions ask for the pivot's measures."""
         return self.bindings.measures.of(
             (given, joined) if isinstance(given, str) else None,
-            lambda: measure_of(given, self.schema, joined, self._center),
+            lambda: measure_of(given, self.schema, joined),
         )
-
-    def _center(self, relation: str, node: exp.Expr) -> float:
-        """The mean of an expression over its own relation, computed once for all versions.
-
-        Integers are centred by an integer, which keeps their sums exact.
-        """
-        key, centers = (relation, node.sql()), self.state.centers
-        if key not in centers:
-            mean = self._mean(relation, node)
-            center = float(round(mean)) if kind_of(node) is Kind.INTEGER else mean
-            centers.setdefault(key, center)  # two threads go on with the same
-        return centers[key]
-
-    def _mean(self, relation: str, node: exp.Expr) -> float:
-        total = expression_of(cast(node.copy(), Kind.FLOAT))
-        present = expression_of(when(not_null(node), number(1)))
-        columns = tuple(
-            Column(name, SUM_PRODUCT, (Lifted(0, (expression,)),))
-            for name, expression in (("total", total), ("present", present))
-        )
-        table = self.schema.relations[relation].table
-        given = Input(table, self.schema.columns_of[relation])
-        contraction = Contraction((given,), (Output((0,), (), (), columns),))
-        (sums,) = Linear(contraction, (None,)).tables(self.state.engine)
-        rows = self.state.engine.arrow(sums).to_pylist()
-        mean = rows[0]["total"] / rows[0]["present"] if rows and rows[0]["present"] else 0.0
-        return mean if math.isfinite(mean) else 0.0
 
     # -- where annotations stand -----------------------------------------------------------------
 

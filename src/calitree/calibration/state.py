@@ -39,8 +39,8 @@ class TreeState:
     """What all versions of a tree share.
 
     Messages of all of them are in one store: their keys tell to which versions they belong. A lock guards
-    `missing` and `cube_pivots` where a new value is made of the old one. `centers` and `arrow_types` only
-    grow; two threads may compute the same entry, and the first one stays.
+    `missing` and `cube_pivots` where a new value is made of the old one. `arrow_types` only
+    grows; two threads may compute the same entry, and the first one stays.
     """
 
     engine: Engine
@@ -50,7 +50,6 @@ class TreeState:
     """The query it is calibrated for: its group-by and filter."""
     store: Store
     maintenance: Mode = "lazy"
-    centers: dict[tuple[str, str], float] = field(default_factory=dict)
     """The mean of an expression over its relation, from which deviations are summed."""
     missing: frozenset[str] = frozenset()
     """Relations whose rows are not where they were when the tree was saved."""
@@ -94,7 +93,6 @@ class TreeState:
             self,
             tree=tree,
             store=self.store.branch(),
-            centers=dict(self.centers),
             bound=self.bound and dict(self.bound),
             streams={},
             read_files={},

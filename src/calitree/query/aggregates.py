@@ -7,19 +7,21 @@ there anyway.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial, reduce
 
 from sqlglot import exp
 
+from calitree.engines.api.contraction import stored_parts
 from calitree.engines.api.semiring import MAX, MIN, Semiring
 from calitree.errors import ExpressionError
 from calitree.query.annotation import Aggregate
-from calitree.query.lifting import Lifting, Monomial, bare, monomials, terms
+from calitree.query.lifting import Lifting, Monomial, monomials, terms
+from calitree.query.spread import SpreadValues, Term
 from calitree.sql.nodes import (
     binary,
-    cast,
     column,
     display,
     kind_of,
@@ -32,9 +34,6 @@ from calitree.sql.nodes import (
 )
 from calitree.types import Kind
 
-Center = Callable[[str, exp.Expr], float]
-"""Given a relation and an expression over it, a value near its mean."""
-
 
 @dataclass(frozen=True)
 class AggregateCall:
@@ -45,7 +44,6 @@ class AggregateCall:
     """
 
     lifting: Lifting
-    center: Center
     aggregates: list[Aggregate]
     arguments: list[exp.Expr]
     filters: list[exp.Expr]
@@ -84,34 +82,60 @@ class AggregateCall:
             parts.append(part)
         return reduce(partial(binary, exp.Add), parts)
 
-    def centred(self, node: exp.Expr) -> exp.Expr:
-        """The values less a number c near their mean, so that Σ(x-c)² - (Σ(x-c))²/n does not cancel.
+    def spread(self) -> Spread:
+        """What is known of how the arguments vary over the rows that count."""
+        split = SpreadValues()
+        terms = [split.split(argument) for argument in self.arguments]
+        if not split.values:
+            return Spread(terms, self.rows(), {})
+        aggregate = self.lifting.covariance(
+            split.values, split.factors, self.arguments, self.filters
+        )
+        name = self.value(aggregate, Kind.FLOAT).name
+        parts = zip(
+            aggregate.semiring.components, stored_parts(name, aggregate.semiring), strict=True
+        )
+        components = {part: marked(column(stored), Kind.FLOAT) for part, stored in parts}
+        return Spread(terms, components["n"], components)
 
-        Spread does not depend on c. Where x is a sum of columns of several relations each gets its
-        own c; a product across relations is left as it is.
-        """
-        relation = self.lifting.owner(node)
-        if relation is not None:
-            node = bare(node)
-            return binary(exp.Sub, cast(node, Kind.FLOAT), number(self.center(relation, node)))
-        if isinstance(node, exp.Paren):
-            return self.centred(node.this)
-        if isinstance(node, exp.Add | exp.Sub):
-            return binary(type(node), self.centred(node.left), self.centred(node.right))
-        return node
 
-    def spread(self, i: int, j: int) -> exp.Expr:
-        """Σ(x-x̄)(y-ȳ) of two arguments, over the rows that count."""
-        x, y = self.centred(self.arguments[i]), self.centred(self.arguments[j])
-        sums = [cast(self.total(factor), Kind.FLOAT) for factor in (x, y)]
-        square = cast(self.total(binary(exp.Mul, x, y)), Kind.FLOAT)
-        spread = binary(exp.Sub, square, ratio(binary(exp.Mul, *sums), self.rows()))
-        if i != j:
-            return spread
-        # What is left of equal values is rounding, a few units in the last place of the square.
-        more = exp.GT(this=paren(spread.copy()), expression=binary(exp.Mul, number(1e-14), square))
-        case = exp.Case(ifs=[exp.If(this=more, true=spread)], default=number(0.0))
-        return marked(case, Kind.FLOAT)
+@dataclass(frozen=True)
+class Spread:
+    """The number of rows that count, and the components of a `covariance` over them."""
+
+    terms: list[list[Term]]
+    """Each argument as a combination of its values."""
+    rows: exp.Expr
+    components: Mapping[str, exp.Expr]
+
+    def deviations(self, i: int, j: int) -> exp.Expr:
+        """Σ(x-x̄)(y-ȳ) of two arguments."""
+        products = [
+            reduce(partial(binary, exp.Mul), (*a, *b), self._deviations(*sorted((u, v))))
+            for a, u in self.terms[i]
+            for b, v in self.terms[j]
+        ]
+        total = reduce(partial(binary, exp.Add), products, number(0.0))
+        if len(products) == 1:
+            (total,) = products
+        # A combination may be a little less than zero by rounding.
+        return _at_least(number(0.0), total) if i == j and len(products) > 1 else total
+
+    def _deviations(self, u: int, v: int) -> exp.Expr:
+        deviations = self.components[f"d{u}{v}"]
+        if u != v:
+            return deviations
+        # Less than the square of half a unit in the last place of the mean: the values are equal.
+        mean = self.components[f"m{u}"]
+        least = binary(exp.Mul, number(1e-33), binary(exp.Mul, mean, mean))
+        return _at_least(least, deviations)
+
+
+def _at_least(least: exp.Expr, value: exp.Expr) -> exp.Expr:
+    """The value, or zero if it is less than `least`; NaN, which is greater than every number, stays."""
+    less = exp.LT(this=paren(value.copy()), expression=paren(least.copy()))
+    case = exp.Case(ifs=[exp.If(this=less, true=number(0.0))], default=value.copy())
+    return marked(case, Kind.FLOAT)
 
 
 Rule = Callable[[AggregateCall], exp.Expr]
@@ -146,17 +170,22 @@ def _spread(name: str, count: int, sample: bool) -> Rule:
 
     def rule(call: AggregateCall) -> exp.Expr:
         call.numbers(name, count)
-        result = _per_row(call.spread(0, count - 1), call.rows(), sample)
+        spread = call.spread()
+        result = _per_row(spread.deviations(0, count - 1), spread.rows, sample)
         return marked(exp.Sqrt(this=result), Kind.FLOAT) if name == "STDDEV" else result
 
     return rule
 
 
 def _correlation(call: AggregateCall) -> exp.Expr:
+    """NaN where an argument does not vary."""
     call.numbers("CORR", 2)
-    both, *own = (call.spread(i, j) for i, j in ((0, 1), (0, 0), (1, 1)))
-    roots = [marked(exp.Sqrt(this=spread), Kind.FLOAT) for spread in own]
-    return ratio(both, binary(exp.Mul, *roots))
+    spread = call.spread()
+    both, *own = (spread.deviations(i, j) for i, j in ((0, 1), (0, 0), (1, 1)))
+    roots = [marked(exp.Sqrt(this=deviations), Kind.FLOAT) for deviations in own]
+    result = exp.Coalesce(this=ratio(both, binary(exp.Mul, *roots)), expressions=[number(math.nan)])
+    rows = exp.GT(this=spread.rows.copy(), expression=number(0))
+    return when(rows, marked(result, Kind.FLOAT))
 
 
 def _extreme(semiring: Semiring, only: Kind | None = None) -> Rule:

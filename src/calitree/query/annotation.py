@@ -101,6 +101,8 @@ class Aggregate:
     def restricted_to(self, relations: frozenset[str]) -> Aggregate:
         """The aggregate that a message of these relations needs a column for."""
         kept = frozenset(lift for lift in self.lifts if lift.relation in relations)
+        if not kept and self.semiring.values:
+            return COUNT
         return self if len(kept) == len(self.lifts) else Aggregate(self.semiring, kept)
 
     @property

@@ -7,13 +7,14 @@ so.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
 
 from sqlglot import exp
 
-from calitree.engines.api.semiring import SUM_PRODUCT, Semiring
+from calitree.engines.api.semiring import SUM_PRODUCT, Role, Semiring, covariance
 from calitree.errors import ExpressionError
 from calitree.jointree.schema import Schema
 from calitree.query.annotation import Aggregate, Lift
@@ -118,21 +119,33 @@ def _mixed(node: exp.Expr) -> ExpressionError:
     )
 
 
+@dataclass(frozen=True)
+class SpreadValue:
+    """A value of a `covariance`: a sum or a product of parts, each of which one relation can compute."""
+
+    role: Role
+    parts: tuple[exp.Expr, ...]
+
+
 @dataclass
 class Share:
-    """One relation's factors of an aggregate: the product of `values` where all of `masks` hold."""
+    """What one relation contributes to each value of an aggregate, where all of `masks` hold."""
 
-    values: list[exp.Expr] = field(default_factory=list)
+    values: defaultdict[int, list[exp.Expr]] = field(default_factory=lambda: defaultdict(list))
     masks: list[exp.Expr] = field(default_factory=list)
 
-    def lift(self, semiring: Semiring) -> exp.Expr | None:
-        """The lift's expression, NULL (thus zero) on masked rows; None if it is `one` everywhere."""
-        combine, one = (exp.Mul, 1) if semiring == SUM_PRODUCT else (exp.Add, 0)
-        factors = self.values if len(self.values) > 1 else [bare(value) for value in self.values]
-        value = reduce(partial(binary, combine), factors) if factors else None
-        if not self.masks:
-            return value
-        return when(all_of(self.masks), number(one) if value is None else value)
+    def lift(self, roles: Sequence[Role]) -> tuple[exp.Expr, ...]:
+        """An expression for each value; the first is NULL (thus the lift zero) on masked rows."""
+        first, *others = (_combined(role, self.values[at]) for at, role in enumerate(roles))
+        return (when(all_of(self.masks), first) if self.masks else first, *others)
+
+
+def _combined(role: Role, parts: Sequence[exp.Expr]) -> exp.Expr:
+    """The sum or the product of what a relation contributes to a value, which may be nothing."""
+    if not parts:
+        return number(1 if role == "product" else 0)
+    operator = exp.Mul if role == "product" else exp.Add
+    return reduce(partial(binary, operator), parts) if len(parts) > 1 else bare(parts[0])
 
 
 class Lifting:
@@ -148,19 +161,46 @@ class Lifting:
         """Σ of a monomial over the rows where nothing in `present` is NULL and all `filters` hold."""
         shares: dict[str, Share] = {}
         for factor in by_owner_count(monomial.factors):
-            self._share(factor, shares).values.append(factor)
-        shown = {factor.sql() for factor in monomial.factors}
+            self._share(factor, shares).values[0].append(factor)
+        self._guard(shares, present, lifted=monomial.factors)
+        return self.filtered(SUM_PRODUCT, ("product",), shares, filters)
+
+    def covariance(
+        self,
+        values: Sequence[SpreadValue],
+        lifted: Sequence[exp.Expr],
+        present: Sequence[exp.Expr],
+        filters: Sequence[exp.Expr],
+    ) -> Aggregate:
+        """The means and co-moments of values over the rows that `product` sums over."""
+        shares: dict[str, Share] = {}
+        roles = tuple(value.role for value in values)
+        parts = [(at, part) for at, value in enumerate(values) for part in value.parts]
+        for at, part in sorted(parts, key=lambda entry: len(owners(entry[1]) or ())):
+            self._share(part, shares).values[at].append(part)
+        self._guard(shares, present, lifted)
+        return self.filtered(covariance(roles), roles, shares, filters)
+
+    def _guard(
+        self,
+        shares: dict[str, Share],
+        present: Sequence[exp.Expr],
+        lifted: Sequence[exp.Expr],
+    ) -> None:
+        """Mask the rows where something in `present` is NULL.
+
+        Where what is lifted is NULL, the lift is zero already; other parts that may be NULL need a mask.
+        """
+        shown = {factor.sql() for factor in lifted}
         guards = {
             part.sql(): part
             for node in present
             for guarded in monomials(node)
             for part in guarded.coefficients + guarded.factors
         }
-        # A NULL factor is a zero lift already; other parts that may be NULL need a mask.
         for part in by_owner_count([part for text, part in guards.items() if text not in shown]):
             if self.nullable(part):
                 self._share(part, shares).masks.append(not_null(bare(part)))
-        return self.filtered(SUM_PRODUCT, shares, filters)
 
     def sum_of_terms(
         self, semiring: Semiring, parts: Sequence[exp.Expr], filters: Sequence[exp.Expr]
@@ -168,21 +208,24 @@ class Lifting:
         """⊕ over the rows of the sum of single-relation terms, as (min, +) has it."""
         shares: dict[str, Share] = {}
         for term in by_owner_count(parts):
-            self._share(term, shares).values.append(term)
-        return self.filtered(semiring, shares, filters)
+            self._share(term, shares).values[0].append(term)
+        return self.filtered(semiring, ("sum",), shares, filters)
 
     def filtered(
-        self, semiring: Semiring, shares: dict[str, Share], filters: Sequence[exp.Expr]
+        self,
+        semiring: Semiring,
+        roles: Sequence[Role],
+        shares: dict[str, Share],
+        filters: Sequence[exp.Expr],
     ) -> Aggregate:
         """The aggregate of these shares over the rows where all filters hold."""
         for condition in by_owner_count(filters):
             self._share(condition, shares).masks.append(condition)
-        lifts = set()
-        for relation, share in shares.items():
-            node = share.lift(semiring)
-            if node is not None:
-                lifts.add(Lift(relation, semiring, (expression_of(node),)))
-        return Aggregate(semiring, frozenset(lifts))
+        lifts = frozenset(
+            Lift(relation, semiring, tuple(map(expression_of, share.lift(roles))))
+            for relation, share in shares.items()
+        )
+        return Aggregate(semiring, lifts)
 
     def _share(self, node: exp.Expr, shares: dict[str, Share]) -> Share:
         """The share of a relation that can compute `node`; one that takes part already if possible."""
@@ -191,11 +234,6 @@ class Lifting:
             raise _mixed(node)
         able = [name for name in (*shares, *self.among) if options is None or name in options]
         return shares.setdefault(able[0], Share())
-
-    def owner(self, node: exp.Expr) -> str | None:
-        """The first relation that can compute `node` alone."""
-        options = owners(node) or frozenset()
-        return next((name for name in self.among if name in options), None)
 
     def nullable(self, node: exp.Expr) -> bool:
         """Whether this can be NULL on some row. What is never NULL needs no count of its own."""

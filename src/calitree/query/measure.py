@@ -15,7 +15,7 @@ from sqlglot import exp
 from calitree.cache import cached_property
 from calitree.errors import ExpressionError
 from calitree.jointree.schema import Schema
-from calitree.query.aggregates import AGGREGATE_NAMES, AGGREGATES, AggregateCall, Center
+from calitree.query.aggregates import AGGREGATE_NAMES, AGGREGATES, AggregateCall
 from calitree.query.annotation import Aggregate
 from calitree.query.lifting import Lifting
 from calitree.sql.nodes import binary, kind_of, marked, name_of, paren, ratio
@@ -46,15 +46,13 @@ Custom = Callable[[Schema], Measure]
 """A measure that is not SQL text: what `calitree.query.custom.aggregate` returns."""
 
 
-def measure_of(
-    given: str | Measure | Custom, schema: Schema, among: Iterable[str], center: Center
-) -> Measure:
+def measure_of(given: str | Measure | Custom, schema: Schema, among: Iterable[str]) -> Measure:
     """Compile SQL text such as `sum(a.x * b.y) / count(*)` into a measure."""
     if isinstance(given, Measure):
         return given
     if callable(given):
         return given(schema)
-    compiler = _Compiler(schema, tuple(among), center)
+    compiler = _Compiler(schema, tuple(among))
     try:
         final, plain = compiler.formula(parse_node(given))
     except ExpressionError as error:
@@ -67,10 +65,9 @@ def measure_of(
 class _Compiler:
     """Compiles one measure: the formula over its aggregates, and the same as plain SQL."""
 
-    def __init__(self, schema: Schema, among: tuple[str, ...], center: Center) -> None:
+    def __init__(self, schema: Schema, among: tuple[str, ...]) -> None:
         self.schema = schema
         self.lifting = Lifting(schema, among)
-        self.center = center
         self.aggregates: list[Aggregate] = []
 
     def formula(self, node: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
@@ -135,9 +132,7 @@ class _Compiler:
             filters = list(conjuncts(condition.node))
             plain = exp.Filter(this=plain, expression=exp.Where(this=condition.node.copy()))
         _, rule = AGGREGATES[type(call)]
-        return rule(
-            AggregateCall(self.lifting, self.center, self.aggregates, arguments, filters)
-        ), plain
+        return rule(AggregateCall(self.lifting, self.aggregates, arguments, filters)), plain
 
     def scalar(self, node: exp.Expr) -> Expression:
         """An expression over the columns of the relations that are joined."""

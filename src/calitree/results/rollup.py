@@ -19,11 +19,15 @@ import pyarrow as pa
 from calitree.cache import cached_property
 from calitree.calibration.message import column_names
 from calitree.calibration.projection import Projection
-from calitree.engines.api.contraction import stored_parts
-from calitree.engines.api.semiring import Plus, Scalar
 from calitree.errors import QueryError, did_you_mean
 from calitree.grouping import contiguous, row_keys
-from calitree.results.summands import Array, Summand, same_type, summand_of
+from calitree.results.summands import (
+    Array,
+    CovarianceSummand,
+    Summand,
+    same_type,
+    summands_of,
+)
 from calitree.results.tabular import Tabular
 
 MAX_DENSE_CODES = 1 << 20
@@ -61,12 +65,12 @@ class Groups(Tabular):
         self,
         projection: Projection,
         keys: Mapping[str, Key],
-        parts: Mapping[str, Summand],
+        parts: Sequence[Summand | CovarianceSummand],
         size: int,
     ) -> None:
         self._projection = projection
         self._keys = dict(keys)
-        self._parts = dict(parts)
+        self._parts = tuple(parts)
         self._size = size
 
     @classmethod
@@ -83,7 +87,7 @@ class Groups(Tabular):
         >>> len(wide.query(["city"]).groups)
         2
         """
-        parts = {name: table.column(name) for name in _parts(projection)}
+        parts = dict(zip(table.column_names, table.columns, strict=True))
         return cls._of(projection, projection.keys(table), parts, table.num_rows)
 
     @classmethod
@@ -91,10 +95,11 @@ class Groups(Tabular):
         cls, projection: Projection, keys: Mapping[str, Any], parts: Mapping[str, Any], size: int
     ) -> Groups:
         coded = {name: Key.of(column) for name, column in keys.items()}
-        summands = {
-            name: summand_of(parts[name], plus, zero)
-            for name, (plus, zero) in _parts(projection).items()
-        }
+        summands = [
+            summand
+            for aggregate, name in column_names(projection.query.aggregates).items()
+            for summand in summands_of(name, aggregate.semiring, parts)
+        ]
         groups = cls(projection, coded, summands, size)
         return groups if keys else groups.by([])  # a total is one row, even of nothing
 
@@ -127,7 +132,7 @@ class Groups(Tabular):
         else:
             numbers, firsts = np.zeros(self._size, np.int64), np.zeros(1, np.int64)
         keys = {name: replace(key, codes=key.codes[firsts]) for name, key in chosen.items()}
-        parts = {name: part.summed(numbers, len(firsts)) for name, part in self._parts.items()}
+        parts = [part.summed(numbers, len(firsts)) for part in self._parts]
         return Groups(self._projection, keys, parts, len(firsts))
 
     def without(self) -> Groups:
@@ -139,7 +144,7 @@ class Groups(Tabular):
         >>> wide.query(["city"], measures={"dearest": "max(price)"}).groups.without().rows()
         [{'city': 'Quito', 'dearest': 5}, {'city': 'Cuenca', 'dearest': 20}]
         """
-        parts = {name: part.others() for name, part in self._parts.items()}
+        parts = [part.others() for part in self._parts]
         return Groups(self._projection, self._keys, parts, self._size)
 
     def plus(self, other: Groups) -> Groups:
@@ -158,32 +163,30 @@ class Groups(Tabular):
 
         def both(own: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, pa.Array]:
             return {
-                name: pa.concat_arrays(same_type(column.arrow(), others[name].arrow()))
+                name: pa.concat_arrays(same_type(column, others[name]))
                 for name, column in own.items()
             }
 
-        keys, parts = both(self._keys, other._keys), both(self._parts, other._parts)
+        keys = both(self._key_columns, other._key_columns)
+        parts = both(self._absorbed, other._absorbed)
         together = Groups._of(self._projection, keys, parts, len(self) + len(other))
         return together.by(list(self._keys))
 
+    @property
+    def _key_columns(self) -> dict[str, pa.Array]:
+        return {name: key.arrow() for name, key in self._keys.items()}
+
+    @property
+    def _absorbed(self) -> dict[str, pa.Array]:
+        return {name: column for part in self._parts for name, column in part.columns().items()}
+
     @cached_property
     def _arrow(self) -> pa.Table:
-        parts = {name: part.arrow() for name, part in self._parts.items()}
-        keys = {name: key.arrow() for name, key in self._keys.items()}
-        return pa.table({**keys, **self._projection.measured(parts, self._size)})
+        measures = self._projection.measured(self._absorbed, self._size)
+        return pa.table({**self._key_columns, **measures})
 
     def __len__(self) -> int:
         return self._size
-
-
-def _parts(projection: Projection) -> dict[str, tuple[Plus, Scalar]]:
-    """The columns of an absorbed table with their ⊕ and its zero."""
-    parts: dict[str, tuple[Plus, Scalar]] = {}
-    for aggregate, name in column_names(projection.query.aggregates).items():
-        semiring = aggregate.semiring
-        sums = zip(semiring.plus, semiring.zero, strict=True)
-        parts |= dict(zip(stored_parts(name, semiring), sums, strict=True))
-    return parts
 
 
 def number_groups(keys: Sequence[Key]) -> tuple[Array, Array]:

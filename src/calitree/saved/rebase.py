@@ -107,8 +107,6 @@ def _merge(
         elif message.pinned and None not in (own_table_at(v, now[n]) for n, v in since.items()):
             old.append(message)
     state.store.shelve(fresh, old, cast(Persistent, state.engine).restore)
-    for relation, sql, value in theirs.tree["centers"]:
-        state.centers.setdefault((relation, sql), value)
     merge_streams(state, theirs.tree)
     _take_over_logs(state, directory, location, theirs, changed)
     state.add_pivots(cube_pivots(theirs.tree))

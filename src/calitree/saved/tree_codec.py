@@ -45,7 +45,6 @@ def encoded_tree(snapshot: Snapshot) -> Json:
             for pivot in state.cube_pivots
             if pivot.measures is None  # a cube's have the tree's own
         ],
-        "centers": [[*key, value] for key, value in dict(state.centers).items()],
         "bound": state.bound,
         "memory_limit": state.store.memory_limit,
         "maintenance": state.maintenance,
@@ -89,7 +88,6 @@ def decoded_tree(
         Question(tuple(tree["group_by"]), tree["where"]),
         store,
         maintenance=tree.get("maintenance", "lazy"),
-        centers={(relation, sql): value for relation, sql, value in tree["centers"]},
         bound=tree.get("bound"),
         cube_pivots=pivots,
     )

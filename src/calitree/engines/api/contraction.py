@@ -70,6 +70,9 @@ class Lifted:
 
     A relation without a lift contributes `one` and is not listed. For sums, a NULL lift counts as
     zero; a measure for which that matters also counts the values that are not NULL.
+
+    For a `covariance` there is one expression a value: what the row contributes to it. A row where
+    one of them is NULL is zero, any other is a single row with these means.
     """
 
     input: int
@@ -84,7 +87,19 @@ class Stored:
     name: str
 
 
-Factor = Lifted | Stored
+@dataclass(frozen=True)
+class Weight:
+    """A count stored in a message: so many times the others' product is added.
+
+    It is the element of another semiring for everything that is not lifted; only columns of a
+    `covariance` have it, which then need no columns of their own there.
+    """
+
+    input: int
+    name: str
+
+
+Factor = Lifted | Stored | Weight
 
 
 @dataclass(frozen=True)

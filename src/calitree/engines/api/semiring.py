@@ -1,9 +1,9 @@
 """Semirings as data: what ⊕ and ⊗ do to an annotation, in a form every engine can compile.
 
 A semiring's elements are tuples of named components. ⊕ works on each component by itself (it is the
-aggregate of a GROUP BY), ⊗ is one SQL expression a component over `l_<component>` and
-`r_<component>`. MIN and MAX use NULL as their zero: SQL's aggregates skip it, and NULL + x is NULL,
-so it annihilates.
+aggregate of a GROUP BY), but for `covariance`, of which every engine knows its ⊕. ⊗ is one SQL
+expression a component over `l_<component>` and `r_<component>`. MIN and MAX use NULL as their zero:
+SQL's aggregates skip it, and NULL + x is NULL, so it annihilates.
 
 Why each law is needed: ⊕ commutative and associative, so that rows may be summed in any order; ⊗
 distributes over ⊕, so that a message may be summed *before* it is joined; one, so that a relation
@@ -14,6 +14,7 @@ that a deletion can be subtracted instead of recomputed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, get_args
 
 from sqlglot import exp
@@ -22,7 +23,8 @@ from calitree.cache import cached_property
 from calitree.errors import ExpressionError
 from calitree.sql.parser import parse_node
 
-Plus = Literal["sum", "min", "max", "any"]
+Plus = Literal["sum", "min", "max", "any", "mean", "low", "deviations"]
+"""How ⊕ aggregates a component; the last three only in `covariance`, where it mixes components."""
 
 _IN_TIMES = (
     *(exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Paren, exp.Least, exp.Greatest),
@@ -30,6 +32,8 @@ _IN_TIMES = (
     *(exp.Case, exp.If, exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null),
 )
 Scalar = int | float | bool | None
+Role = Literal["sum", "product"]
+"""How a value is combined of what several relations contribute to it."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +75,9 @@ class Semiring:
                 f"entry for each component ({', '.join(self.components) or 'there is none'})."
             )
         for plus in self.plus:
-            if plus not in get_args(Plus):
+            if plus not in get_args(Plus)[:4] and self.plus != _centred(self.values):
                 raise self._error(f"⊕ must be sum, min, max or any, not {plus!r}.")
-        if self.minus and set(self.plus) != {"sum"}:
+        if self.minus and set(self.plus) != {"sum"} and not self.values:
             raise self._error("only sums can be subtracted, so ⊖ needs ⊕ to be sum.")
         for name in self.components:
             if self.components.count(name) > 1:
@@ -108,6 +112,11 @@ class Semiring:
     def idempotent(self) -> bool:
         """Whether x ⊕ x = x; then it does not matter how often an element is added."""
         return "sum" not in self.plus
+
+    @cached_property
+    def values(self) -> int:
+        """Of how many values it has the means and co-moments; 0 for all but `covariance`."""
+        return self.plus.count("mean")
 
     @property
     def is_sum_product(self) -> bool:
@@ -228,3 +237,64 @@ def gram(names: tuple[str, ...]) -> Semiring:
 
 VARIANCE = gram(("x",))
 """(count, sum, sum of squares): VAR and STDDEV."""
+
+
+def _centred(values: int) -> tuple[Plus, ...]:
+    """The ⊕ of the components of `covariance`."""
+    pairs = values * (values + 1) // 2
+    return ("sum", *(("mean", "low") * values), *(("deviations",) * pairs))
+
+
+def _mean_product(role: Role, mean: str, low: str) -> list[str]:
+    """⊗ of a mean and of its low part."""
+    if role == "product":
+        return [f"l_{mean} * r_{mean}", f"l_{mean} * r_{low} + l_{low} * r_{mean}"]
+    total = f"(l_{mean} + r_{mean})"
+    rounded = f"(l_{mean} - ({total} - ({total} - l_{mean}))) + (r_{mean} - ({total} - l_{mean}))"
+    return [total, f"l_{low} + r_{low} + ({rounded})"]
+
+
+@cache
+def covariance(roles: tuple[Role, ...] = ("sum",)) -> Semiring:
+    """Return the semiring of the means and co-moments of some values: VAR, COVAR and CORR.
+
+    An element describes rows by their number `n`, by the mean of each value, as the sum of two doubles
+    `m0 + l0`, and for each two values by the sum `d01` of the products of their deviations from their
+    means. ⊕ is the merge of Chan, Golub and LeVeque, in which nothing large is subtracted from
+    something large: each group has its own means, and rows that are not in it leave no trace. Sums of
+    squares (`gram`) are the same semiring in other coordinates, in which digits cancel.
+
+    A relation is lifted by its contribution to each value: to the sum of all contributions, or to
+    their product. A row where one of these is NULL counts for nothing. Numbers are doubles.
+
+    Args:
+        roles: for each value whether relations contribute summands or factors.
+
+    Returns:
+        A semiring with ⊖.
+
+    >>> covariance(("sum",)).components
+    ('n', 'm0', 'l0', 'd00')
+    """
+    numbers = range(len(roles))
+    pairs = [(i, j) for i in numbers for j in numbers if i <= j]
+    times = ["l_n * r_n"]
+    for i in numbers:
+        times += _mean_product(roles[i], f"m{i}", f"l{i}")
+    for i, j in pairs:
+        means = [f" * {{0}}_m{at}" for at in (i, j) if roles[at] == "product"]
+        left, right = ("".join(means).format(side) for side in "lr")
+        both = f" + l_d{i}{j} * r_d{i}{j}" if roles[i] == roles[j] == "product" else ""
+        times.append(f"l_d{i}{j} * r_n{right} + l_n{left} * r_d{i}{j}{both}")
+    centred = [name for i in numbers for name in (f"m{i}", f"l{i}")]
+    ones = [one for role in roles for one in (1 if role == "product" else 0, 0)]
+    deviations = [f"d{i}{j}" for i, j in pairs]
+    return Semiring(
+        f"covariance({', '.join(roles)})",
+        components=("n", *centred, *deviations),
+        plus=_centred(len(roles)),
+        times=tuple(times),
+        zero=(0,) * len(times),
+        one=(1, *ones, *(0 for _ in pairs)),
+        minus=True,
+    )

@@ -24,15 +24,19 @@ from calitree.engines.api.contraction import (
     Input,
     Lifted,
     Output,
+    Stored,
     Table,
+    Weight,
     stored_parts,
 )
 from calitree.engines.api.protocol import Watch
 from calitree.engines.api.semiring import Semiring
+from calitree.engines.reference.covariances import element, merged, several
 from calitree.engines.reference.rowwise import arithmetic, evaluate_row, less
 from calitree.errors import EngineError
 from calitree.grouping import canonical
 from calitree.sql.parser import Expression
+from calitree.sql.scalar_casts import double
 from calitree.types import Kind, kind_of_arrow
 
 if TYPE_CHECKING:
@@ -140,12 +144,11 @@ class ReferenceEngine:
             _add_row(groups, output, row)
         before = dict(groups)
         for row in subtracted:
-            negated = {n: v if n in output.keep else -v for n, v in row.items()}
-            _add_row(groups, output, negated)
+            _add_row(groups, output, _negated(output, row))
         if rows is not None:
             groups = {key: row for key, row in groups.items() if row[rows] != 0}
         changed = {_key(row, output.keep) for row in subtracted}
-        for part in _parts(output):
+        for part in _subtracted_parts(output):
             peaks: defaultdict[Key, float] = defaultdict(float)
             for row in (*added, *subtracted):
                 key = _key(row, output.keep)
@@ -212,6 +215,25 @@ def _parts(output: Output) -> Iterator[str]:
     return (part for column in output.columns for part in column.parts)
 
 
+def _subtracted_parts(output: Output) -> Iterator[str]:
+    """The parts whose digits can be lost; those of a mean are if those of its own deviations are."""
+    for column in output.columns:
+        if column.semiring.values:
+            yield from (f"{column.name}.d{i}{i}" for i in range(column.semiring.values))
+        else:
+            yield from column.parts
+
+
+def _negated(output: Output, row: Row) -> Row:
+    """A row of a result that takes away what it would add; means stay where they are."""
+    signs = {
+        part: 1 if plus in ("mean", "low") else -1
+        for column in output.columns
+        for part, plus in zip(column.parts, column.semiring.plus, strict=True)
+    }
+    return {name: signs[name] * value if name in signs else value for name, value in row.items()}
+
+
 def _add_row(groups: dict[Key, Row], output: Output, row: Row) -> None:
     """Add (⊕) a row of a result to the one that has the same key, if there is one."""
     key = _key(row, output.keep)
@@ -221,6 +243,10 @@ def _add_row(groups: dict[Key, Row], output: Output, row: Row) -> None:
         return
     total = {name: before[name] for name in output.keep}
     for column in output.columns:
+        if column.semiring.values:
+            left, right = ([r[part] for part in column.parts] for r in (before, row))
+            total |= zip(column.parts, merged(column.semiring, left, right), strict=True)
+            continue
         for part, plus in zip(column.parts, column.semiring.plus, strict=True):
             total[part] = _PLUS[plus](before[part], row[part])
     groups[key] = total
@@ -264,7 +290,9 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _product(column: Column, row: Row, origins: Mapping[int, Row]) -> list[Any]:
-    factors = [_factor(factor, column.semiring, row, origins) for factor in column.factors]
+    semiring = column.semiring
+    of = _covariance_factor if semiring.values else _factor
+    factors = [of(factor, semiring, row, origins) for factor in column.factors]
     if not factors:
         return list(column.semiring.one)
     return reduce(partial(_times, column.semiring), factors)
@@ -276,6 +304,18 @@ def _factor(factor: Factor, semiring: Semiring, row: Row, origins: Mapping[int, 
     else:
         values = [origins[factor.input][part] for part in stored_parts(factor.name, semiring)]
     return [z if v is None else v for v, z in zip(values, semiring.zero, strict=True)]
+
+
+def _covariance_factor(
+    factor: Factor, semiring: Semiring, row: Row, origins: Mapping[int, Row]
+) -> list[Any]:
+    """A row as a group of its own, or several equal ones."""
+    if isinstance(factor, Stored):
+        return _factor(factor, semiring, row, origins)
+    if isinstance(factor, Weight):
+        return several(semiring, origins[factor.input][factor.name] or 0)
+    values = (evaluate_row(e.node, row) for e in factor.expressions)
+    return element(semiring, [None if value is None else double(value) for value in values])
 
 
 def _times(semiring: Semiring, left: list[Any], right: list[Any]) -> list[Any]:

@@ -22,6 +22,7 @@ from calitree.engines.spark.checkpoints import LOST, result
 from calitree.engines.spark.fields import DOUBLE, Field, field_of
 from calitree.engines.spark.jobs import explained
 from calitree.engines.spark.runtime import Runtime
+from calitree.engines.spark.sql.covariance import is_lost
 from calitree.engines.spark.sql.statement import SelectStatement, write_output
 from calitree.engines.spark.sql.whole_numbers import LIMITS, SqlWriter
 from calitree.engines.spark.table import SparkTable, measure
@@ -42,11 +43,16 @@ def add(
     tables = [*plus, *minus]
     measure(runtime, {table: {n for n, f in table.fields.items() if f.coded} for table in tables})
     statement = _sum_of(output, plus, minus, ())
-    doubles = [part for part in _parts(output) if minus and statement.fields[part].type == DOUBLE]
-    if doubles:
+    doubles = [part for part in _sums(output) if minus and statement.fields[part].type == DOUBLE]
+    covariances = [column for column in output.columns if minus and column.semiring.values]
+    if doubles or covariances:
         statement = _sum_of(output, plus, minus, doubles)
     text, fields = statement.text, dict(statement.fields)
     lost = [_is_lost(fields[part], fields.pop(_subtracted(part))) for part in doubles]
+    for column in covariances:
+        less = [fields.pop(_subtracted(part)).name for part in column.parts]
+        total = [fields[part].name for part in column.parts]
+        lost.append(is_lost(total, less, column.semiring.values))
     if rows is not None:
         listed = [field.name for field in fields.values()]
         listed += [f"({' OR '.join(lost)}) AS {LOST}"] if lost else []
@@ -62,14 +68,18 @@ def add(
     return total
 
 
-def _parts(output: Output) -> list[str]:
-    """The physical columns of its annotations."""
-    return [part for column in output.columns for part in column.parts]
+def _sums(output: Output) -> list[str]:
+    """The physical columns of its annotations but covariances."""
+    return [p for column in output.columns if not column.semiring.values for p in column.parts]
 
 
 def _subtracted(part: str) -> str:
-    """The column of how much was subtracted from another; NULL where nothing was."""
-    return f"|{part}|"
+    """The column of how much was subtracted from another; NULL where nothing was.
+
+    For a component of a covariance it is that of the rows which were subtracted.
+    """
+    name, dot, component = part.partition(".")
+    return f"|{name}|{dot}{component}"
 
 
 def _is_lost(total: Field, subtracted: Field) -> str:
@@ -90,6 +100,10 @@ def _sum_of(
     columns += [
         Column(name, SUM_PRODUCT, (Stored(0, name),)) for name in map(_subtracted, doubtful)
     ]
+    covariances = [column for column in output.columns if minus and column.semiring.values]
+    for column in covariances:
+        name = _subtracted(column.name)
+        columns.append(Column(name, column.semiring, (Stored(0, name),)))
     union = _union(output, plus, minus, doubtful)
     given = Input(union, {name: name for name in output.keep})
     return write_output([given], Output((0,), (), output.keep, tuple(columns)), utc=True)
@@ -112,10 +126,14 @@ def _union(
 
     for name in output.keep:
         put(name, tables[0].fields[name], [table.fields[name].name for table in tables])
-    for part in _parts(output):
-        field, texts = _common([table.fields[part] for table in tables])
-        signed = [f"(-{text})" for text in texts[len(plus) :]]
-        put(part, field, texts[: len(plus)] + signed)
+    for column in output.columns:
+        for part, way in zip(column.parts, column.semiring.plus, strict=True):
+            field, texts = _common([table.fields[part] for table in tables])
+            sign = "" if way in ("mean", "low") else "-"
+            signed = [f"({sign}{text})" for text in texts[len(plus) :]]
+            put(part, field, texts[: len(plus)] + signed)
+            if column.semiring.values:
+                put(_subtracted(part), field, ["0D"] * len(plus) + texts[len(plus) :])
     for part in doubtful:
         sizes = [f"ABS({_double(table.fields[part])})" for table in minus]
         none = [f"CAST(NULL AS {DOUBLE})"] * len(plus)

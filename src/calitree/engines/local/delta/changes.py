@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from calitree.cache import cached_property
-from calitree.engines.api.contraction import Output
+from calitree.engines.api.contraction import Column, Output
+from calitree.engines.local.delta.covariance_changes import changed
 from calitree.engines.local.delta.sums import Addition, one_row
 from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.numbering import number_rows
@@ -87,17 +88,30 @@ def _total(
     values: dict[str, Value] = {}
     lost = False
     for column in output.columns:
-        for part, way in zip(column.parts, column.semiring.plus, strict=True):
-            ours = [table.annotations[part] for table in more]
-            value = one_row(way, ours, [table.annotations[part] for table in less])
-            lost = lost or value is None
-            if value is not None:
-                values[part] = value
+        sums = _column_total(column, more, less)
+        lost = lost or None in sums
+        values |= {p: v for p, v in zip(column.parts, sums, strict=True) if v is not None}
     first = (*more, *less)[0]
     count = None if rows is None else values.get(rows)
     if count is not None and not count.data[0]:
         return _without_rows(first)
     return None if lost else EncodedMessage(first.book, {}, values, 1, first.kinds)
+
+
+def _column_total(
+    column: Column, more: Sequence[EncodedMessage], less: Sequence[EncodedMessage]
+) -> Sequence[Value | None]:
+    """The components of one column of one row; None where digits are lost."""
+    plus, minus = ([t.components(column) for t in tables] for tables in (more, less))
+    if not column.semiring.values:
+        return [
+            one_row(way, [parts[i] for parts in plus], [parts[i] for parts in minus])
+            for i, way in enumerate(column.semiring.plus)
+        ]
+    row = np.zeros(1, np.intp)
+    zero = [Value(np.zeros(1)) for _ in column.parts]
+    placed = [[(parts, row) for parts in tables] for tables in (plus, minus)]
+    return changed(zero, placed[0], placed[1], 1, None) or [None for _ in column.parts]
 
 
 @dataclass(frozen=True)
@@ -189,13 +203,18 @@ class _MessageSum:
         """The sum, without the groups that have no rows left."""
         counts = None if rows is None else self._value(rows, "sum", None)
         left = None if counts is None else counts.data
-        values = {}
+        values: dict[str, Any] = {}
         for column in self.output.columns:
-            for part, way in zip(column.parts, column.semiring.plus, strict=True):
-                value = counts if part == rows else self._value(part, way, left)
-                if value is None:
-                    return None
-                values[part] = value
+            if column.semiring.values:
+                sums: Sequence[Value | None] | None = self._covariance(column, left)
+            elif column.name == rows:
+                sums = [counts]
+            else:
+                ways = zip(column.parts, column.semiring.plus, strict=True)
+                sums = [self._value(part, way, left) for part, way in ways]
+            if sums is None or None in sums:
+                return None
+            values |= zip(column.parts, sums, strict=True)
         removal = self._removal(left)
         if removal is not None:
             values = {name: _without(value, removal) for name, value in values.items()}
@@ -206,6 +225,12 @@ class _MessageSum:
         placed = list(zip(values, self.rows, strict=True))
         plus, minus = placed[: self.added], placed[self.added :]
         return Addition(self.large.annotations[part], plus, minus, self.count, left).combined(way)
+
+    def _covariance(self, column: Column, left: Array | None) -> Sequence[Value] | None:
+        parts = [table.components(column) for table in self.small]
+        placed = list(zip(parts, self.rows, strict=True))
+        plus, minus = placed[: self.added], placed[self.added :]
+        return changed(self.large.components(column), plus, minus, self.count, left)
 
     def _removal(self, left: Array | None) -> _Removal | None:
         """The groups that were subtracted to nothing."""

@@ -55,8 +55,8 @@ class Contributions:
             count, codes = len(there), [column[there] for column in codes]
         values: dict[str, Value] = {}
         for column in output.columns:
-            ways, products = column.semiring.plus, self._products[column.name]
-            for part, way, product in zip(column.parts, ways, products, strict=True):
-                values[part] = plus(way, product.take(at), groups, count)
+            products = [product.take(at) for product in self._products[column.name]]
+            sums = plus(column.semiring, products, groups, count)
+            values |= zip(column.parts, sums, strict=True)
         kept = dict(zip(output.keep, codes, strict=True))
         return EncodedMessage(star.book, kept, values, count, star.kinds)

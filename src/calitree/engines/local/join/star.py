@@ -6,14 +6,16 @@ What depends on keys alone (which rows join, and in which group) is computed whe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from calitree.cache import cached_property
-from calitree.engines.api.contraction import Column, Output
+from calitree.engines.api.contraction import Column, Factor, Lifted, Output, Weight
 from calitree.engines.api.semiring import Semiring
+from calitree.engines.local.encoding import covariances
 from calitree.engines.local.encoding import values as v
 from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.encoding.dictionary import Codes
@@ -140,11 +142,7 @@ class Star:
         semiring = column.semiring
         if not column.factors and semiring.is_sum_product:
             return [self._counts()]
-        product = self.product(column)
-        return [
-            plus(way, value, self.groups, self.count)
-            for way, value in zip(semiring.plus, product, strict=True)
-        ]
+        return plus(semiring, self.product(column), self.groups, self.count)
 
     def _counts(self) -> Value:
         """How many rows each group has."""
@@ -154,13 +152,14 @@ class Star:
 
     def product(self, column: Column) -> list[Value]:
         """⊗ of a column's factors in every joined row, one value for each component."""
-        semiring, result = column.semiring, None
+        semiring = column.semiring
+        factors = []
         for factor in column.factors:
             at = self.leg_of[factor.input]
             rows = self.rows[at]
             values = [value.take(rows) for value in self.legs[at].factor(factor, semiring)]
-            result = values if result is None else times(semiring, result, values, self.length)
-        return [constant(x, self.length) for x in semiring.one] if result is None else result
+            factors.append((factor, values))
+        return product(semiring, factors, self.length)
 
 
 def _equijoin(left: Codes, right: Codes, size: int) -> tuple[Array, Array]:
@@ -197,7 +196,35 @@ def times(semiring: Semiring, left: list[Value], right: list[Value], length: int
     return [x.with_exact(exact and x.exact and (x.is_integer or not whole)) for x in product]
 
 
-def plus(way: str, value: Value, groups: Array, count: int) -> Value:
+def product(
+    semiring: Semiring, factors: Iterable[tuple[Factor, list[Value]]], length: int
+) -> list[Value]:
+    """⊗ of factors that are there on every row, one value for each component."""
+    result: list[Value] | None = None
+    weights: list[Value] = []
+    for factor, values in factors:
+        if isinstance(factor, Weight):
+            weights += values
+            continue
+        if semiring.values and isinstance(factor, Lifted):
+            values = covariances.element(semiring, values)
+        result = values if result is None else times(semiring, result, values, length)
+    if result is None:
+        result = [constant(one, length) for one in semiring.one]
+    return covariances.scaled(result, reduce(v.multiply, weights)) if weights else result
+
+
+def plus(semiring: Semiring, values: Sequence[Value], groups: Array, count: int) -> list[Value]:
+    """⊕ of an annotation, by group."""
+    if semiring.values:
+        matrix = covariances.matrix_of(values)
+        return covariances.as_values(covariances.merged_by(matrix, groups, count))
+    return [
+        _plus(way, value, groups, count) for way, value in zip(semiring.plus, values, strict=True)
+    ]
+
+
+def _plus(way: str, value: Value, groups: Array, count: int) -> Value:
     """⊕ of a component, by group."""
     if way == "sum":
         return v.total(value, groups, count)

@@ -7,7 +7,7 @@ components, are computed by the program; a product in any other semiring is made
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import reduce
 from math import prod
 from typing import Any, NamedTuple, TypeAlias
@@ -15,12 +15,17 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from calitree.cache import cached_property
-from calitree.engines.api.contraction import Factor, Stored, stored_parts
+from calitree.engines.api.contraction import Factor, Stored, Weight, stored_parts
 from calitree.engines.api.semiring import SUM_PRODUCT, Semiring
 from calitree.engines.local.encoding import values as v
 from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.join.star import constant, times
 from calitree.engines.local.scan.axes import ProbedMessages
+from calitree.engines.local.scan.covariance_sums import (
+    CovarianceSums,
+    covariance_element,
+    covariance_product,
+)
 from calitree.engines.local.scan.groups import Grouping
 from calitree.engines.local.tables.legs import Leg
 from calitree.engines.local.tables.tables import EncodedMessage
@@ -47,6 +52,13 @@ class SumColumn(NamedTuple):
     probed: tuple[tuple[int, Factor], ...]
 
 
+def counted(own: Sequence[Factor], probed: Sequence[tuple[int, Factor]]) -> SumColumn:
+    """The product of those factors that are weights: a column of counts."""
+    ours = tuple(Stored(f.input, f.name) for f in own if isinstance(f, Weight))
+    theirs = tuple((at, Stored(f.input, f.name)) for at, f in probed if isinstance(f, Weight))
+    return SumColumn(SUM_PRODUCT, ours, theirs)
+
+
 class Aggregation:
     """Sums by `onto` of the rows that join with all these messages."""
 
@@ -54,6 +66,7 @@ class Aggregation:
         self.messages, self.onto = messages, onto
         self._columns: dict[SumColumn, str] = {}
         self._written: _Writer | None = None
+        self._centres: dict[str, Array] = {}
 
     def add(self, column: SumColumn) -> str:
         """Add a column, and give the name that it will have in the message."""
@@ -61,8 +74,19 @@ class Aggregation:
 
     def write(self, program: Program) -> None:
         """Put all columns into a program."""
-        self._written = _Writer(self.messages, self.onto, program)
+        self._written = _Writer(self.messages, self.onto, program, self._centres)
         self._written.write(self._columns)
+
+    def recentre(self) -> bool:
+        """After a run: whether deviations must be summed once more, around the means that are known now."""
+        assert self._written is not None
+        poor = {
+            name: sums.means
+            for name, sums in self._written.covariances.items()
+            if name not in self._centres and sums.is_poor
+        }
+        self._centres |= poor
+        return bool(poor)
 
     @cached_property
     def leg(self) -> Leg:
@@ -85,10 +109,18 @@ class Aggregation:
 class _Writer:
     """Writes the instructions for columns; what they compute is read after the run."""
 
-    def __init__(self, messages: ProbedMessages, onto: tuple[str, ...], program: Program) -> None:
+    def __init__(
+        self,
+        messages: ProbedMessages,
+        onto: tuple[str, ...],
+        program: Program,
+        centres: Mapping[str, Array],
+    ) -> None:
         self.messages, self.axes, self.program = messages, messages.axes, program
         self.grouping = Grouping(messages, onto, program)
+        self.centres = centres
         self.results: dict[str, Result] = {}
+        self.covariances: dict[str, CovarianceSums] = {}
         self.rows: Callable[[], Array] = lambda: np.empty(0)
         """Not zero for the groups that have a row."""
 
@@ -100,9 +132,13 @@ class _Writer:
                 self.results[name] = self._sum_of_products(column)
                 if self._is_count(column):
                     counts = self.results[name]
+                continue
+            parts = stored_parts(name, column.semiring)
+            if column.semiring.values:
+                sums = self.covariances[name] = self._covariance(column, self.centres.get(name))
+                self.results |= zip(parts, sums.results, strict=True)
             else:
-                parts = stored_parts(name, column.semiring)
-                self.results.update(zip(parts, self._components(column), strict=True))
+                self.results |= zip(parts, self._components(column), strict=True)
         if counts is None:
             (joined,) = self.program.sum(self.joined, self.grouping.index, self.grouping.size)
             self.rows = lambda: joined.data
@@ -130,7 +166,21 @@ class _Writer:
 
     def _sum_of_products(self, column: SumColumn) -> Result:
         """Σ of a product of numbers."""
-        program, by_axis = self.program, self.messages.products(column.probed)
+        product, values = self._product(column)
+        program = self.program
+        if self.messages.masks and not all(value.is_finite for value in values):
+            product = program.keep(product, self.joined)  # zero times NaN is NaN
+        exact = all(value.exact for value in values)
+        if product.real:
+            exact = exact and not all(value.is_integer for value in values)
+        scale = 0 if product.real else sum(value.scale for value in values)
+        return self._total(product, scale, exact, self._is_count(column))
+
+    def _product(
+        self, column: SumColumn, apart: Collection[int] = ()
+    ) -> tuple[Register, list[Value]]:
+        """A product of numbers, and what it is made of; zero where a message not `apart` has no row."""
+        program, by_axis = self.program, self.messages.products(column.probed, apart)
         lifts = [self.axes.own(factor, SUM_PRODUCT)[0] for factor in column.own]
         values = [*by_axis.values(), *lifts]
         _bound(values, program.length)
@@ -139,14 +189,27 @@ class _Writer:
             for axis, value in by_axis.items()
         ]
         registers += [program.load(value.data, bound_of(value)) for value in lifts]
-        product = product_of(program, registers, [value.scale for value in values])
-        if self.messages.masks and not all(value.is_finite for value in values):
-            product = program.keep(product, self.joined)  # zero times NaN is NaN
-        exact = all(value.exact for value in values)
-        if product.real:
-            exact = exact and not all(value.is_integer for value in values)
-        scale = 0 if product.real else sum(value.scale for value in values)
-        return self._total(product, scale, exact, self._is_count(column))
+        return product_of(program, registers, [value.scale for value in values]), values
+
+    def _covariance(self, column: SumColumn, centres: Array | None) -> CovarianceSums:
+        """⊕ of a product in a `covariance`."""
+        program, semiring = self.program, column.semiring
+        lifted = [f for f in column.own if not isinstance(f, Weight)]
+        probed = [(at, f) for at, f in column.probed if not isinstance(f, Weight)]
+        weight, values = self._product(
+            counted(column.own, column.probed), apart=[at for at, _ in probed]
+        )
+        factors = [covariance_element(program, f, self.axes.own(f, semiring)) for f in lifted]
+        for at, factor in probed:
+            parts = self._gathered(at, factor, semiring)
+            factors.append([program.real(part.register) for part in parts])
+        return CovarianceSums(
+            program,
+            covariance_product(program, semiring, factors),
+            program.real(weight, sum(value.scale for value in values)) if values else None,
+            (self.grouping.index, self.grouping.size),
+            centres,
+        )
 
     def _total(self, register: Register, scale: int, exact: bool, positive: bool = False) -> Result:
         """Σ of a register."""

@@ -7,17 +7,18 @@ product.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from calitree.engines.api.contraction import Factor
+from calitree.engines.api.contraction import Factor, Lifted
 from calitree.engines.api.semiring import SUM_PRODUCT, Semiring
 from calitree.engines.local.encoding import values as v
 from calitree.engines.local.encoding.codebook import Codebook
+from calitree.engines.local.encoding.covariances import element
 from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.spaces import Space
 from calitree.engines.local.encoding.values import Value
@@ -124,8 +125,10 @@ class ProbedMessages:
     def factor(self, at: int, factor: Factor, semiring: Semiring) -> list[Value]:
         """A factor of a message over the ids of its axis; zero where the message has no row."""
         places, values = self.places(at), []
-        leg = self.axes.around[at][0]
-        for value, zero in zip(leg.factor(factor, semiring), semiring.zero, strict=True):
+        parts = self.axes.around[at][0].factor(factor, semiring)
+        if semiring.values and isinstance(factor, Lifted):
+            parts = element(semiring, parts)
+        for value, zero in zip(parts, semiring.zero, strict=True):
             padded = np.empty(len(value.data) + 1, value.data.dtype)
             padded[0], padded[1:] = 0 if zero is None else zero, value.data
             valid = None
@@ -138,10 +141,15 @@ class ProbedMessages:
             values.append(padded_value)
         return values
 
-    def products(self, factors: tuple[tuple[int, Factor], ...]) -> dict[Axis, Value]:
-        """The product of numbers over each axis; 0 where one of its messages has no row."""
+    def products(
+        self, factors: tuple[tuple[int, Factor], ...], apart: Collection[int] = ()
+    ) -> dict[Axis, Value]:
+        """The product of numbers over each axis; 0 where one of its messages has no row.
+
+        The messages in `apart` are left out.
+        """
         by_axis: dict[Axis, list[ProbedFactor]] = {}
-        silent = self.masks.keys() - {at for at, _ in factors}
+        silent = self.masks.keys() - {at for at, _ in factors} - set(apart)
         for at, factor in (*factors, *((at, None) for at in sorted(silent))):
             by_axis.setdefault(self.axes.axis_of(at), []).append((at, factor))
         return {axis: self._product(probed) for axis, probed in by_axis.items()}

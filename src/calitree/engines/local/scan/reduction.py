@@ -20,9 +20,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from calitree.engines.api.contraction import Column, Factor, Output, Stored
+from calitree.engines.api.contraction import Column, Factor, Output, Stored, Weight
 from calitree.engines.local.encoding.codebook import Codebook
-from calitree.engines.local.scan.aggregation import Aggregation, SumColumn
+from calitree.engines.local.scan.aggregation import Aggregation, SumColumn, counted
 from calitree.engines.local.scan.scan import Scan
 from calitree.engines.local.tables.legs import Leg, centre, shared
 from calitree.engines.local.tables.tables import EncodedMessage
@@ -120,6 +120,11 @@ class Reduction:
                 rest.append(factor)
         if rest and not own and not probed and column.semiring.idempotent:
             return replace(column, factors=tuple(rest))
+        if column.semiring.values and all(
+            isinstance(f, Weight) for f in (*own, *(f for _, f in probed))
+        ):
+            name = aggregation.add(counted(own, probed))
+            return replace(column, factors=(Weight(self.middle, name), *rest))
         name = aggregation.add(SumColumn(column.semiring, tuple(own), tuple(probed)))
         return replace(column, factors=(Stored(self.middle, name), *rest))
 

@@ -41,14 +41,21 @@ class Scan:
         return aggregation
 
     def run(self, threads: int) -> None:
-        """Take all sums. If a product of integers did not fit, once more with doubles for those."""
-        chosen = self._chosen()
-        for checked in (True, False):
+        """Take all sums.
+
+        If a product of integers did not fit, once more with doubles for those; and once more if the first
+        rows of some groups were far from their means.
+        """
+        chosen, checked, is_complete = self._chosen(), True, False
+        while not is_complete:
             program = Program(self.leg.rows, chosen, checked)
             for aggregation in self._aggregations:
                 aggregation.write(program)
-            if program.run(threads):
-                break
+            fits = program.run(threads)
+            checked = checked and fits
+            if fits or not program.checked:
+                poor = [aggregation.recentre() for aggregation in self._aggregations]
+                is_complete = not any(poor)
 
     def _chosen(self) -> Array | None:
         """The rows to visit, if not all: those that pass, and that may join with something."""

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from calitree.engines.api.contraction import Factor, Lifted, stored_parts
-from calitree.engines.api.semiring import Semiring
+from calitree.engines.api.contraction import Factor, Lifted, Weight, stored_parts
+from calitree.engines.api.semiring import SUM_PRODUCT, Semiring
 from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.spaces import Space
 from calitree.engines.local.encoding.values import Value
@@ -95,18 +95,25 @@ class Leg:
         return true(evaluate(predicate.node, columns, self.rows))
 
     def factor(self, factor: Factor, semiring: Semiring) -> list[Value]:
-        """A factor on every row, a value for each component; zero for NULL, if there is a zero."""
+        """A factor on every row, a value for each component; zero for NULL, if there is a zero.
+
+        The lift of a `covariance` has a value, perhaps NULL, for each of its values.
+        """
         table, names, rows = self.table, self.names, None
         if isinstance(table, Joined):
             at = self.parts[factor.input]
             rows = table.positions[at]
             table, names = table.parts[at]
+        if isinstance(factor, Weight):
+            semiring = SUM_PRODUCT
         if isinstance(factor, Lifted):
             values = [table.lift(expression, names) for expression in factor.expressions]
         else:
             values = [table.stored(name) for name in stored_parts(factor.name, semiring)]
         if rows is not None:
             values = [value.take(rows) for value in values]
+        if semiring.values:
+            return values
         return [
             value if zero is None or value.valid is None else value.filled(zero)
             for value, zero in zip(values, semiring.zero, strict=True)

@@ -246,6 +246,10 @@ class EncodedMessage(EncodedTable):
         codes = np.unique(self.codes(attribute, {attribute: attribute}))
         return self.book.dictionary(attribute).decode(codes[codes > 0])
 
+    def components(self, column: Column) -> list[Value]:
+        """The components of one of its columns."""
+        return [self.annotations[part] for part in column.parts]
+
     def renamed(self, keep: Sequence[str], columns: Sequence[Column]) -> EncodedMessage:
         """The same message as an output with these columns, each of which stores one of its own."""
         values: dict[str, Value] = {}

@@ -237,6 +237,20 @@ def _scatter_best(is_better: Callable[[Any, Any], Any], view: View) -> Kernel:
 
 
 @helper
+def _centre(x: Operands, block: RowBlock) -> int:  # pragma: no cover (compiled)
+    out, centres, values = _f8(x.out), _f8(x.constant), _f8(x.left)
+    groups, mask = _u4(x.right), _i8(x.mask)
+    for j in range(block.length):
+        out[j] = 0.0
+        if mask[j]:
+            centre = centres[groups[j]]
+            if centre != centre:
+                centre = centres[groups[j]] = values[j]
+            out[j] = values[j] - centre
+    return x.out
+
+
+@helper
 def _scatter_any(x: Operands, block: RowBlock) -> int:  # pragma: no cover (compiled)
     seen, values, groups = _i8(x.constant), _i8(x.left), _u4(x.right)
     for j in range(block.length):
@@ -308,6 +322,7 @@ class Opcode(IntEnum):
     MIN_FLOAT = "as MIN_INT; NaN is the greatest number", _scatter_best(_less, _f8)
     MAX_FLOAT = "as MAX_INT; NaN is the greatest number", _scatter_best(_greater, _f8)
     ANY = "@[right] = 1 where left is not zero", _scatter_any
+    CENTRE = "out = left - @[right] where mask, else 0; NaN in @ becomes the first left", _centre
 
 
 def _dispatch(opcodes: Sequence[Opcode]) -> Kernel:

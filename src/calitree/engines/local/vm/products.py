@@ -60,7 +60,7 @@ def _is_polynomial(semiring: Semiring) -> bool:
     )
 
 
-def _multiplied(
+def multiplied(
     program: Program, semiring: Semiring, left: Sequence[Register], right: Sequence[Register]
 ) -> list[Register]:
     """⊗ of two elements, each given by its components."""
@@ -131,7 +131,7 @@ def polynomials(
     result: list[Register] | None = None
     for parts in factors:
         registers = [part.register for part in parts]
-        result = _multiplied(program, semiring, result, registers) if result else registers
+        result = multiplied(program, semiring, result, registers) if result else registers
     if result is None:
         result = [program.constant(int(one or 0)) for one in semiring.one]
     values = [part.like for parts in factors for part in parts]

@@ -51,11 +51,16 @@ class Accumulator:
     start: int | float
     merge: Literal["add", "minimum", "fmin", "maximum"]
     copies: list[Array] = field(default_factory=list)
+    """What each thread has accumulated."""
+    given: Array | None = None
+    """What is there at first, if it is not `start` everywhere."""
 
     def copy(self) -> Array:
         """An array of its own for a thread."""
         dtype = np.float64 if isinstance(self.start, float) else np.int64
-        if self.start == 0:
+        if self.given is not None:
+            slots = self.given.copy()
+        elif self.start == 0:
             slots = np.zeros(self.size, dtype)
         else:
             slots = np.full(self.size, self.start, dtype)
@@ -226,6 +231,26 @@ class Program:
         """1 where some value is not zero."""
         index = self.zero() if index is None else index
         return self._accumulate(Opcode.ANY, value, index, Accumulator(size, 0, "maximum"))
+
+    def centre(
+        self,
+        value: Register,
+        mask: Register,
+        index: int | None,
+        size: int,
+        around: Array | None = None,
+    ) -> tuple[Register, Accumulator]:
+        """How far each value is from the first one of its group where `mask` is not zero.
+
+        Elsewhere it is zero. `around` are centres to be used instead of first values.
+        """
+        index = self.zero() if index is None else index
+        into = Accumulator(size, math.nan, "add", given=around)
+        out = len(self._registers) + 1
+        self._registers[Opcode.CENTRE, (out,)] = out
+        self._accumulate(Opcode.CENTRE, value, index, into, mask=mask.number)
+        self._code[-1] = self._code[-1]._replace(out=out)
+        return Register(out, True), into
 
     def zero(self) -> int:
         """An index that is 0 in every lane."""

@@ -19,9 +19,18 @@ from typing import TypeVar
 
 from sqlglot import exp
 
-from calitree.engines.api.contraction import Column, Factor, Input, Lifted, Output, stored_parts
+from calitree.engines.api.contraction import (
+    Column,
+    Factor,
+    Input,
+    Lifted,
+    Output,
+    Stored,
+    stored_parts,
+)
 from calitree.engines.api.semiring import Plus, Scalar, literal
 from calitree.engines.spark.fields import BIGINT, DOUBLE, Field
+from calitree.engines.spark.sql.covariance import CovarianceElement, Z, element_of, lifted
 from calitree.engines.spark.sql.from_clause import FromClause, FromItem, named
 from calitree.engines.spark.sql.whole_numbers import LIMITS, SqlWriter
 from calitree.sql.nodes import kind_of
@@ -72,16 +81,69 @@ class _Select:
         exact, where = self.where()
         for attribute, text in zip(self.output.keep, keep, strict=True):
             self.add(attribute, self.tables.fields[text], text)
+        covariances = [column for column in self.output.columns if column.semiring.values]
         for column in self.output.columns:
-            for part, (text, field) in zip(column.parts, self.column(column), strict=True):
-                self.add(part, replace(field, exact=field.exact and exact), text)
+            if column not in covariances:
+                for part, (text, field) in zip(column.parts, self.column(column), strict=True):
+                    self.add(part, replace(field, exact=field.exact and exact), text)
         if keep:
             groups = f" GROUP BY {', '.join(keep)}"
         elif self.output.columns:  # or there would be a row even where no row was joined
             groups = " HAVING COUNT(*) > 0"
         else:
             groups = " LIMIT 1"
+        if covariances:
+            return self.in_two_passes(covariances, keep, where, groups)
         return self.finished(where + groups)
+
+    def in_two_passes(
+        self, columns: Sequence[Column], keep: Sequence[str], where: str, groups: str
+    ) -> SelectStatement:
+        """The statement with covariances; what it has so far is computed by the first pass."""
+        elements = [self.element(column) for column in columns]
+        first = list(self.select)
+        centres: list[list[str]] = []
+        for element in elements:
+            texts = element.centres()
+            names = [f"c{at}" for at in range(len(first), len(first) + len(texts))]
+            first += [f"{text} AS {name}" for text, name in zip(texts, names, strict=True)]
+            centres.append([f"{Z}.{name}" for name in names])
+        hint, tables = self.tables.hint, str(self.tables)
+        same = " AND ".join(f"{text} <=> {Z}.c{at}" for at, text in enumerate(keep))
+        subquery = f"(SELECT {hint}{', '.join(first)} FROM {tables}{where}{groups}) AS {Z}"
+        self.select = [
+            f"{keep[at] if at < len(keep) else f'ANY_VALUE({Z}.c{at})'} AS c{at}"
+            for at in range(len(self.select))
+        ]
+        double = Field("", DOUBLE, Kind.FLOAT)
+        for column, element, around in zip(columns, elements, centres, strict=True):
+            for part, text in zip(column.parts, element.sums(around), strict=True):
+                self.add(part, double, text)
+        joined = f" JOIN {subquery} ON {same}" if keep else f" CROSS JOIN {subquery}"
+        self.fields = {name: self.fields[name] for name in self.names}
+        return self.finished(joined + where + groups)
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of the result, in order."""
+        return [*self.output.keep, *(p for column in self.output.columns for p in column.parts)]
+
+    def element(self, column: Column) -> CovarianceElement:
+        """The product of a covariance's factors, and its weights."""
+        semiring, factors, weights = column.semiring, [], []
+        for factor in column.factors:
+            item = self.by_index[factor.input]
+            if isinstance(factor, Lifted):
+                nodes = (self.tables.located(lift, item) for lift in factor.expressions)
+                texts = [self.fitted(methodcaller("plain", node))[0] for node in nodes]
+                values = [f"CAST({text} AS DOUBLE)" for text in texts]
+                factors.append(lifted(values, len(semiring.components)))
+            elif isinstance(factor, Stored):
+                parts = stored_parts(factor.name, semiring)
+                factors.append([item.column(part) for part in parts])
+            else:
+                weights.append(f"CAST({item.column(factor.name)} AS DOUBLE)")
+        return element_of(semiring, factors, weights)
 
     def selection(self) -> SelectStatement:
         """All columns of the one input, in the rows that pass."""
