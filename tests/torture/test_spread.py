@@ -6,7 +6,7 @@ The truth is computed row by row over the join, by rational arithmetic, and roun
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -117,7 +117,7 @@ def truth(rows: list[Row]) -> dict[str, tuple[float | None, float]]:
     ]
     n, d = deviations_of(values)
     if n == 0:
-        return {name: (None, 0.0) for name in MEASURES}
+        return dict.fromkeys(MEASURES, (None, 0.0))
     sums = d[0][0] + 2 * d[0][2] + d[2][2]
     # What is less than a unit in the last place of x + weight, SQL would not see.
     unit = max(abs(float(v[0] + v[2])) for _, v in values) * 2.0**-52
@@ -160,9 +160,9 @@ def assert_all_right(wide: ct.WideTable, rows: list[Row]) -> None:
     assert_right(filtered, kept, "filter")
     for answer in wide.query(["g"], where="keep").rows():
         assert_right(answer, [r for r in kept if r["g"] == answer["g"]], "by g")
-    by_city: Callable[[Any], list[Row]] = lambda city: [r for r in rows if CITIES[r["k"]] == city]
     for answer in wide.query(["city"]).rows():
-        assert_right(answer, by_city(answer["city"]), "by city")
+        there = [r for r in rows if CITIES[r["k"]] == answer["city"]]
+        assert_right(answer, there, "by city")
 
 
 @pytest.mark.parametrize("name", ["reference", *LOCAL])

@@ -242,7 +242,8 @@ VARIANCE = gram(("x",))
 def _centred(values: int) -> tuple[Plus, ...]:
     """The ⊕ of the components of `covariance`."""
     pairs = values * (values + 1) // 2
-    return ("sum", *(("mean", "low") * values), *(("deviations",) * pairs))
+    parts: list[Plus] = ["sum", *(["mean", "low"] * values), *(["deviations"] * pairs)]  # type: ignore[list-item]
+    return tuple(parts)
 
 
 def _mean_product(role: Role, mean: str, low: str) -> list[str]:

@@ -6,16 +6,12 @@ are tested against it and against the materialised join.
 
 from __future__ import annotations
 
-import math
-import operator
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
-
-from sqlglot import exp
 
 from calitree.engines.api.contraction import (
     Column,
@@ -31,8 +27,19 @@ from calitree.engines.api.contraction import (
 )
 from calitree.engines.api.protocol import Watch
 from calitree.engines.api.semiring import Semiring
-from calitree.engines.reference.covariances import element, merged, several
-from calitree.engines.reference.rowwise import arithmetic, evaluate_row, less
+from calitree.engines.reference.addition import (
+    PEAK,
+    Key,
+    Row,
+    add_row,
+    is_lost,
+    key_of,
+    negated,
+    peak_of,
+    subtracted_parts,
+)
+from calitree.engines.reference.covariances import element, several
+from calitree.engines.reference.rowwise import evaluate_row
 from calitree.errors import EngineError
 from calitree.grouping import canonical
 from calitree.sql.parser import Expression
@@ -41,9 +48,6 @@ from calitree.types import Kind, kind_of_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-Row = dict[str, Any]
-Key = tuple[Any, ...]
 
 
 @dataclass
@@ -105,7 +109,7 @@ class ReferenceEngine:
                 for column in output.columns:
                     product = _product(column, row, origins)
                     summand |= zip(column.parts, product, strict=True)
-                _add_row(groups, output, summand)
+                add_row(groups, output, summand)
         holders = {
             name: next(inputs[i] for i in output.inputs if name in inputs[i].attributes)
             for name in output.keep
@@ -141,32 +145,32 @@ class ReferenceEngine:
         added, subtracted = _all_rows(plus), _all_rows(minus)
         groups: dict[Key, Row] = {}
         for row in added:
-            _add_row(groups, output, row)
+            add_row(groups, output, row)
         before = dict(groups)
         for row in subtracted:
-            _add_row(groups, output, _negated(output, row))
+            add_row(groups, output, negated(output, row))
         if rows is not None:
             groups = {key: row for key, row in groups.items() if row[rows] != 0}
-        changed = {_key(row, output.keep) for row in subtracted}
-        for part in _subtracted_parts(output):
+        changed = {key_of(row, output.keep) for row in subtracted}
+        for part in subtracted_parts(output):
             peaks: defaultdict[Key, float] = defaultdict(float)
             for row in (*added, *subtracted):
-                key = _key(row, output.keep)
-                peaks[key] = max(peaks[key], _peak(row, part))
+                key = key_of(row, output.keep)
+                peaks[key] = max(peaks[key], peak_of(row, part))
             for key, row in groups.items():
-                peak = max(peaks[key], _peak(before.get(key, row), part))
-                if key in changed and _is_lost(row[part], peak):
+                peak = max(peaks[key], peak_of(before.get(key, row), part))
+                if key in changed and is_lost(row[part], peak):
                     return None
-                groups[key] = {**row, _PEAK + part: max(peaks[key], _peak(row, part))}
+                groups[key] = {**row, PEAK + part: max(peaks[key], peak_of(row, part))}
         return _rows_of(_own((*plus, *minus)[0]), list(groups.values()))
 
     def settle(self, plus: Sequence[Table], minus: Sequence[Table]) -> ReferenceTable:
         """The bag difference of relations."""
         first = _own(plus[0])
-        deleted = Counter(_key(row, first.kinds) for row in _all_rows(minus))
+        deleted = Counter(key_of(row, first.kinds) for row in _all_rows(minus))
         rest = []
         for row in _all_rows(plus):
-            key = _key(row, first.kinds)
+            key = key_of(row, first.kinds)
             if deleted[key]:
                 deleted[key] -= 1
             else:
@@ -185,13 +189,13 @@ class ReferenceEngine:
         """The semi-join of a relation with `rows`."""
         keys = {tuple(map(canonical, row.values())) for row in rows.to_pylist()}
         own = _own(table)
-        return _rows_of(own, [row for row in own.data if _key(row, rows.column_names) in keys])
+        return _rows_of(own, [row for row in own.data if key_of(row, rows.column_names) in keys])
 
     def apart(self, table: Table, keys: Table) -> ReferenceTable:
         """The anti-join of a result with `keys`."""
-        deleted = {_key(row, keys.kinds) for row in _own(keys).data}
+        deleted = {key_of(row, keys.kinds) for row in _own(keys).data}
         own = _own(table)
-        return _rows_of(own, [row for row in own.data if _key(row, keys.kinds) not in deleted])
+        return _rows_of(own, [row for row in own.data if key_of(row, keys.kinds) not in deleted])
 
 
 def _own(table: Table) -> ReferenceTable:
@@ -207,66 +211,8 @@ def _all_rows(tables: Iterable[Table]) -> list[Row]:
     return [row for table in tables for row in _own(table).data]
 
 
-def _key(row: Row, names: Iterable[str]) -> Key:
-    return tuple(row[name] for name in names)
-
-
 def _parts(output: Output) -> Iterator[str]:
     return (part for column in output.columns for part in column.parts)
-
-
-def _subtracted_parts(output: Output) -> Iterator[str]:
-    """The parts whose digits can be lost; those of a mean are if those of its own deviations are."""
-    for column in output.columns:
-        if column.semiring.values:
-            yield from (f"{column.name}.d{i}{i}" for i in range(column.semiring.values))
-        else:
-            yield from column.parts
-
-
-def _negated(output: Output, row: Row) -> Row:
-    """A row of a result that takes away what it would add; means stay where they are."""
-    signs = {
-        part: 1 if plus in ("mean", "low") else -1
-        for column in output.columns
-        for part, plus in zip(column.parts, column.semiring.plus, strict=True)
-    }
-    return {name: signs[name] * value if name in signs else value for name, value in row.items()}
-
-
-def _add_row(groups: dict[Key, Row], output: Output, row: Row) -> None:
-    """Add (⊕) a row of a result to the one that has the same key, if there is one."""
-    key = _key(row, output.keep)
-    before = groups.get(key)
-    if before is None:
-        groups[key] = row
-        return
-    total = {name: before[name] for name in output.keep}
-    for column in output.columns:
-        if column.semiring.values:
-            left, right = ([r[part] for part in column.parts] for r in (before, row))
-            total |= zip(column.parts, merged(column.semiring, left, right), strict=True)
-            continue
-        for part, plus in zip(column.parts, column.semiring.plus, strict=True):
-            total[part] = _PLUS[plus](before[part], row[part])
-    groups[key] = total
-
-
-_PEAK = "the most it ever was: "
-"""The column beside a floating-point sum for its largest magnitude since it was computed from rows."""
-
-
-def _peak(row: Row, part: str) -> float:
-    value = row[part]
-    size = abs(float(value)) if isinstance(value, float | int | Decimal) else 0.0
-    return max(float(row.get(_PEAK + part, 0.0)), size)
-
-
-def _is_lost(value: Any, peak: float) -> bool:
-    """Whether a difference of floating-point numbers is too small to have digits left."""
-    if not isinstance(value, float):
-        return False
-    return not math.isfinite(value) or abs(value) < peak / 100
 
 
 def _joined(inputs: Sequence[Input], output: Output) -> Iterator[tuple[Row, dict[int, Row]]]:
@@ -322,23 +268,6 @@ def _times(semiring: Semiring, left: list[Any], right: list[Any]) -> list[Any]:
     sides = {f"l_{n}": v for n, v in zip(semiring.components, left, strict=True)}
     sides |= {f"r_{n}": v for n, v in zip(semiring.components, right, strict=True)}
     return [evaluate_row(node, sides) for node in semiring.times_nodes]
-
-
-def _skipping_null(choose: Any) -> Any:
-    def plus(a: Any, b: Any) -> Any:
-        if a is None or b is None:
-            return b if a is None else a
-        return choose(a, b)
-
-    return plus
-
-
-_PLUS: dict[str, Any] = {
-    "sum": partial(arithmetic("add", operator.add), exp.Add()),
-    "min": _skipping_null(lambda a, b: b if less(b, a) else a),
-    "max": _skipping_null(lambda a, b: b if less(a, b) else a),
-    "any": lambda a, b: a or b,
-}
 
 
 def _array(values: list[Any], dtype: Any) -> pa.Array:

@@ -44,15 +44,12 @@ def add(
     measure(runtime, {table: {n for n, f in table.fields.items() if f.coded} for table in tables})
     statement = _sum_of(output, plus, minus, ())
     doubles = [part for part in _sums(output) if minus and statement.fields[part].type == DOUBLE]
-    covariances = [column for column in output.columns if minus and column.semiring.values]
+    covariances = _covariances(output) if minus else []
     if doubles or covariances:
         statement = _sum_of(output, plus, minus, doubles)
     text, fields = statement.text, dict(statement.fields)
     lost = [_is_lost(fields[part], fields.pop(_subtracted(part))) for part in doubles]
-    for column in covariances:
-        less = [fields.pop(_subtracted(part)).name for part in column.parts]
-        total = [fields[part].name for part in column.parts]
-        lost.append(is_lost(total, less, column.semiring.values))
+    lost += [_is_covariance_lost(column, fields) for column in covariances]
     if rows is not None:
         listed = [field.name for field in fields.values()]
         listed += [f"({' OR '.join(lost)}) AS {LOST}"] if lost else []
@@ -73,6 +70,10 @@ def _sums(output: Output) -> list[str]:
     return [p for column in output.columns if not column.semiring.values for p in column.parts]
 
 
+def _covariances(output: Output) -> list[Column]:
+    return [column for column in output.columns if column.semiring.values]
+
+
 def _subtracted(part: str) -> str:
     """The column of how much was subtracted from another; NULL where nothing was.
 
@@ -89,6 +90,12 @@ def _is_lost(total: Field, subtracted: Field) -> str:
     return f"({less} IS NOT NULL AND NOT ({kept}))"
 
 
+def _is_covariance_lost(column: Column, fields: dict[str, Field]) -> str:
+    """The same of a covariance; the columns of what was subtracted are taken out of `fields`."""
+    less = [fields.pop(_subtracted(part)).name for part in column.parts]
+    return is_lost([fields[part].name for part in column.parts], less, column.semiring.values)
+
+
 def _sum_of(
     output: Output,
     plus: Sequence[SparkTable],
@@ -100,8 +107,7 @@ def _sum_of(
     columns += [
         Column(name, SUM_PRODUCT, (Stored(0, name),)) for name in map(_subtracted, doubtful)
     ]
-    covariances = [column for column in output.columns if minus and column.semiring.values]
-    for column in covariances:
+    for column in _covariances(output) if minus else ():
         name = _subtracted(column.name)
         columns.append(Column(name, column.semiring, (Stored(0, name),)))
     union = _union(output, plus, minus, doubtful)

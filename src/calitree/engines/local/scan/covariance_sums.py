@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
+from itertools import combinations_with_replacement
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -108,8 +109,8 @@ class CovarianceSums:
             around.append(centre)
         weighted = [d if rows is None else program.multiply(rows, d) for d in deviations]
         products = []
-        for at, (i, j) in enumerate(zip(*np.triu_indices(self.values), strict=True), last):
-            product, own = program.multiply(weighted[i], deviations[j]), element[at]
+        for at, (u, v) in enumerate(combinations_with_replacement(range(self.values), 2), last):
+            product, own = program.multiply(weighted[u], deviations[v]), element[at]
             if own is not None:
                 own = program.real(own)
                 own = own if weight is None else program.multiply(own, weight)
@@ -155,4 +156,7 @@ class CovarianceSums:
     def results(self) -> list[Callable[[], Value]]:
         """The components, to be read after the run."""
         components = 1 + 2 * self.values + self.values * (self.values + 1) // 2
-        return [lambda at=at: Value(self._matrix[at]) for at in range(components)]
+        return [partial(self._component, at) for at in range(components)]
+
+    def _component(self, at: int) -> Value:
+        return Value(self._matrix[at])

@@ -19,19 +19,14 @@ from operator import add, gt, lt, mul, sub
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import carray, types  # type: ignore[attr-defined]
-from numba.core import cgutils
-from numba.extending import intrinsic
 
 from calitree.engines.local.vm.compiled import compiled, helper, inlined
+from calitree.engines.local.vm.memory import VIEWS, View
 
 Array = np.ndarray[Any, Any]
 
 LANES = 256
 """Rows of a block: a handful of registers leaves room in the first cache for look-up tables."""
-
-UNBOUNDED = 1 << 40
-"""The length of an array of which only the address is known."""
 
 MAX_PRODUCT = 9.2e18
 """Products of integers that are larger, when computed as doubles, may not fit 64 bits."""
@@ -62,28 +57,8 @@ Kernel = Callable[[Operands, RowBlock], int]
 """Executes an instruction on a block of rows; returns the address of the register it has written."""
 
 
-# -- memory at an address --------------------------------------------------------------------------
-
-
-def _as_pointer(typing: Any, address: Any) -> Any:
-    """An address as a pointer that `carray` takes."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
-
-    return types.voidptr(types.int64), generate
-
-
-_pointer: Any = intrinsic(_as_pointer)
-View = Callable[[int], Array]
-
-
-def _view(dtype: Any) -> View:
-    return helper(lambda address: carray(_pointer(address), UNBOUNDED, dtype))
-
-
-_i1, _i4, _i8 = _view(np.int8), _view(np.int32), _view(np.int64)
-_u4, _f8 = _view(np.uint32), _view(np.float64)
+_i1, _i4, _i8 = VIEWS["i1"], VIEWS["i4"], VIEWS["i8"]
+_u4, _f8 = VIEWS["u4"], VIEWS["f8"]
 
 # -- kernels ---------------------------------------------------------------------------------------
 
