@@ -317,3 +317,26 @@ def test_what_is_not_finite_comes_and_goes(name: str, value: float) -> None:
     wide.update("sales", delete="id = 1000")
     (after,) = wide.query().rows()
     assert after == pytest.approx(before, rel=RELATIVE_ERROR)
+
+
+LONG = [2**62 + 7 * at**2 for at in range(40)] + [2**63 - 1, -(2**63)]
+
+
+def assert_long(engine: Any, values: list[int]) -> None:
+    g = ct.JoinGraph(engine=engine)
+    g.add_relation("a", pa.table({"x": values, "g": [0] * len(values)}))
+    (answer,) = g.calibrate({"v": "var_pop(x)"}).query().rows()
+    n, ((square,),) = deviations_of([(1, [Fraction(value)]) for value in values])
+    assert answer["v"] == pytest.approx(float(square / n), rel=RELATIVE_ERROR)
+
+
+@pytest.mark.parametrize("name", ["reference", *LOCAL])
+@pytest.mark.parametrize("values", [LONG[:40], LONG], ids=["near each other", "from end to end"])
+def test_integers_longer_than_doubles(name: str, values: list[int]) -> None:
+    assert_long(engine_named(name), values)
+
+
+@pytest.mark.spark
+def test_integers_longer_than_doubles_on_spark(spark: Any, tmp_path: Path) -> None:
+    assert_long(spark_engine_named("spark", spark, tmp_path), LONG[:40])
+    assert_long(spark_engine_named("hybrid, files", spark, tmp_path), LONG)

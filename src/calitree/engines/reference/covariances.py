@@ -6,16 +6,22 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations_with_replacement
+from typing import Any
 
 from calitree.engines.api.semiring import Semiring
+from calitree.sql.scalar_casts import double
 
 
-def element(semiring: Semiring, values: Sequence[float | None]) -> list[float]:
-    """A row with these values as a group of its own; zero if one of them is NULL."""
+def element(semiring: Semiring, values: Sequence[Any]) -> list[float]:
+    """A row with these numbers as a group of its own; zero if one of them is NULL."""
     size = len(semiring.components)
     if None in values:
         return [0.0] * size
-    means = [part for value in values for part in (value or 0.0, 0.0)]
+    means = []
+    for value in values:
+        mean = double(value)
+        low = float(Fraction(value) - Fraction(mean)) if math.isfinite(mean) else 0.0
+        means += [mean, low]
     return [1.0, *means, *[0.0] * (size - 1 - len(means))]
 
 

@@ -43,7 +43,6 @@ from calitree.engines.reference.rowwise import evaluate_row
 from calitree.errors import EngineError
 from calitree.grouping import canonical
 from calitree.sql.parser import Expression
-from calitree.sql.scalar_casts import double
 from calitree.types import Kind, kind_of_arrow
 
 if TYPE_CHECKING:
@@ -260,8 +259,7 @@ def _covariance_factor(
         return _factor(factor, semiring, row, origins)
     if isinstance(factor, Weight):
         return several(semiring, origins[factor.input][factor.name] or 0)
-    values = (evaluate_row(e.node, row) for e in factor.expressions)
-    return element(semiring, [None if value is None else double(value) for value in values])
+    return element(semiring, [evaluate_row(e.node, row) for e in factor.expressions])
 
 
 def _times(semiring: Semiring, left: list[Any], right: list[Any]) -> list[Any]:

@@ -17,6 +17,9 @@ from calitree.engines.api.semiring import Semiring
 from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.vm.compiled import compiled
 
+MAX_EXACT_DOUBLE = 2**53
+"""Integers of smaller size are doubles."""
+
 Array = np.ndarray[Any, Any]
 Matrix = np.ndarray[Any, Any]
 """A row for each component: n, then m and l of each value, then d of each pair of values."""
@@ -28,10 +31,22 @@ def element(semiring: Semiring, lifts: Sequence[Value]) -> list[Value]:
     present = np.logical_and.reduce(valid) if valid else None
     matrix = np.zeros((len(semiring.components), len(lifts[0].data)))
     matrix[0] = 1.0 if present is None else present
-    for mean, value in zip(matrix[1::2], lifts, strict=False):
-        data = value.as_float().data
-        mean[:] = data if present is None else np.where(present, data, 0.0)
+    for i, value in enumerate(lifts):
+        for row, data in zip(matrix[1 + 2 * i :], split(value), strict=False):
+            row[:] = data if present is None else np.where(present, data, 0.0)
     return as_values(matrix)
+
+
+def split(value: Value) -> tuple[Array, Array | float]:
+    """Numbers as the nearest doubles, and what integers and decimals are more than these."""
+    high = value.as_float().data
+    if not value.is_integer or value.bound < MAX_EXACT_DOUBLE:
+        return high, 0.0
+    if value.scale:
+        exact = value.data.astype(np.longdouble) / np.longdouble(10) ** value.scale
+        return high, (exact - high).astype(np.float64)
+    below = np.minimum(high, np.nextafter(2.0**63, 0)).astype(np.int64)
+    return below.astype(np.float64), (value.data - below).astype(np.float64)
 
 
 def scaled(parts: Sequence[Value], weight: Value) -> list[Value]:

@@ -17,7 +17,14 @@ import numpy as np
 from calitree.cache import cached_property
 from calitree.engines.api.contraction import Factor, Lifted
 from calitree.engines.api.semiring import Semiring
-from calitree.engines.local.encoding.covariances import corrected, merged, squares_of, values_of
+from calitree.engines.local.encoding.covariances import (
+    MAX_EXACT_DOUBLE,
+    corrected,
+    merged,
+    split,
+    squares_of,
+    values_of,
+)
 from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.vm.products import bound_of, multiplied
 from calitree.engines.local.vm.program import Accumulator, Program, Register
@@ -32,14 +39,17 @@ def covariance_element(
     program: Program, factor: Factor, values: Sequence[Value]
 ) -> list[Register | None]:
     """A factor of the table itself, a register for each component; None for those that are 1 or 0."""
-    loaded = [
-        program.real(program.load(value.data, bound_of(value)), value.scale) for value in values
-    ]
     if not isinstance(factor, Lifted):
-        return [*loaded]
+        return [program.load(value.data) for value in values]
     masks = [program.load(value.valid, 1) for value in values if value.valid is not None]
-    means: list[Register | None] = [part for mean in loaded for part in (mean, None)]
-    pairs = len(loaded) * (len(loaded) + 1) // 2
+    means: list[Register | None] = []
+    for value in values:
+        if value.is_integer and value.bound >= MAX_EXACT_DOUBLE:
+            means += [program.load(np.asarray(part)) for part in split(value)]
+        else:
+            mean = program.load(value.data, bound_of(value))
+            means += [program.real(mean, value.scale), None]
+    pairs = len(values) * (len(values) + 1) // 2
     return [reduce(program.multiply, masks) if masks else None, *means, *[None] * pairs]
 
 

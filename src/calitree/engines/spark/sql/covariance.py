@@ -59,11 +59,19 @@ class CovarianceElement:
         return texts
 
 
-def lifted(values: Sequence[str], components: int) -> list[str]:
-    """A row of a relation with these values, which may be NULL, one text a component."""
-    present = " AND ".join(f"{value} IS NOT NULL" for value in values)
-    means = [f"IF({present}, {value}, 0D)" for value in values]
-    parts = [f"IF({present}, 1D, 0D)", *(part for mean in means for part in (mean, "0D"))]
+def lifted(values: Sequence[tuple[str, bool]], components: int) -> list[str]:
+    """A row of a relation with these values, which may be NULL, one text a component.
+
+    A value comes with whether it is an integer that may have more digits than doubles.
+    """
+    present = " AND ".join(f"{value} IS NOT NULL" for value, _ in values)
+    parts = [f"IF({present}, 1D, 0D)"]
+    for value, is_long in values:
+        mean, low = f"CAST({value} AS DOUBLE)", "0D"
+        if is_long:
+            rest = f"CAST({value} - TRY_CAST({mean} AS BIGINT) AS DOUBLE)"
+            low = f"IF({present}, COALESCE({rest}, 0D), 0D)"
+        parts += [f"IF({present}, {mean}, 0D)", low]
     return [*parts, *["0D"] * (components - len(parts))]
 
 
@@ -83,8 +91,9 @@ def element_of(
 def is_lost(total: Sequence[str], subtracted: Sequence[str], values: int) -> str:
     """Whether the deviations of a value are mere rounding error of a difference.
 
-    Both are given by the columns of their components; where nothing was subtracted, it has no rows. To
-    Spark NaN is the greatest number.
+    Both are given by the columns of their components; where nothing was subtracted, it has no rows. What
+    they were before other updates is not known here, so half must be left. To Spark NaN is the greatest
+    number.
     """
     tests = []
     at = 1 + 2 * values
@@ -92,7 +101,7 @@ def is_lost(total: Sequence[str], subtracted: Sequence[str], values: int) -> str
         (mean, low), (other, other_low) = (c[1 + 2 * i : 3 + 2 * i] for c in (total, subtracted))
         apart = f"(({other} - {mean}) + ({other_low} - {low}))"
         less = f"({subtracted[at]} + {subtracted[0]} * {apart} * {apart})"
-        tests.append(f"({total[at]} >= {less} / 100 AND {total[at]} < DOUBLE('Infinity'))")
+        tests.append(f"({total[at]} >= {less} / 2 AND {total[at]} < DOUBLE('Infinity'))")
         at += values - i
     changed = f"{subtracted[0]} > 0D AND {total[0]} > 0D"
     return f"({changed} AND NOT ({' AND '.join(tests)}))"

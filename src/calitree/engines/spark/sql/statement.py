@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import methodcaller
 from typing import TypeVar
 
@@ -135,8 +136,7 @@ class _Select:
             item = self.by_index[factor.input]
             if isinstance(factor, Lifted):
                 nodes = (self.tables.located(lift, item) for lift in factor.expressions)
-                texts = [self.fitted(methodcaller("plain", node))[0] for node in nodes]
-                values = [f"CAST({text} AS DOUBLE)" for text in texts]
+                values = [self.fitted(partial(_value, node))[0] for node in nodes]
                 factors.append(lifted(values, len(semiring.components)))
             elif isinstance(factor, Stored):
                 parts = stored_parts(factor.name, semiring)
@@ -251,6 +251,12 @@ class _Select:
             names = {name for name in item.table.fields if item.column(name) in columns}
             if names or item.table.known_rows is None:
                 self.to_measure.setdefault(item.index, set()).update(names)
+
+
+def _value(node: exp.Expr, writer: SqlWriter) -> tuple[str, bool]:
+    """A value, and whether it is an integer that may have more digits than doubles."""
+    number = writer.whole(node) if writer.width == BIGINT else None
+    return writer.plain(node), number is not None and not number.scale and number.bound >= 2**53
 
 
 def _literal(value: Scalar) -> exp.Expr:
