@@ -29,7 +29,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import calitree as ct
 from calitree import QueryError, Result, SchemaError, WideTable
-from calitree.apps.regression.gram import Gram
+from calitree.apps.regression.gram import Gram, all_but_one
 from calitree.apps.regression.gram_query import GramQuery
 from calitree.apps.regression.least_squares import solve
 from calitree.apps.regression.solution import Solution
@@ -577,10 +577,11 @@ def test_folds(wide: WideTable, features: list[str]) -> None:
     total = reduce(add, folds.values())
     whole = GramQuery(wide, "price", features).gram(total.centres)
     assert total.rows == whole.rows == 400
-    np.testing.assert_allclose(total.products, whole.products, rtol=1e-9)
+    np.testing.assert_allclose(total.means, whole.means, rtol=1e-9)
+    np.testing.assert_allclose(total.spread, whole.spread, rtol=1e-9, atol=1e-9)
     rows = built(plain())
-    for fold, gram in folds.items():
-        train = total - gram
+    trained = all_but_one(list(folds.values()))
+    for (fold, gram), train in zip(folds.items(), trained, strict=True):
         theirs = expected(rows[rows["fold"] != fold], "price", features, least_squares())
         solution = solve(train)
         ours = np.array(list(solution.coefficients(features).values()))
@@ -606,7 +607,7 @@ def test_some_of_the_columns(wide: WideTable) -> None:
     for features in (["family", "size"], ["units"], ["city", "units"]):
         same(solve(whole.select(features)), "price", features)
     same(solve(whole.select(["price", "city"], target="units")), "units", ["price", "city"])
-    assert solve(whole.select([])).base == pytest.approx(rows["price"].mean())
+    assert solve(whole.select([])).intercept == pytest.approx(rows["price"].mean())
     with pytest.raises(QueryError, match=r"no 'weigt'"):
         whole.select(["weigt"])
     with pytest.raises(QueryError, match=r"city has levels; a target is a number"):

@@ -14,7 +14,7 @@ from typing import Any
 from sqlglot import exp
 
 from calitree.cache import LRUCache
-from calitree.engines.api.semiring import SUM_PRODUCT
+from calitree.engines.api.semiring import SUM_PRODUCT, Semiring
 from calitree.errors import QueryError
 from calitree.jointree.schema import Schema
 from calitree.query.annotation import COUNT, Aggregate, Lift
@@ -148,6 +148,13 @@ def _total(columns: tuple[CentredColumn, ...]) -> Measure:
         by_relation.setdefault(own.relation, []).append(own)
     lifts = frozenset(_lift(tuple(own)) for own in by_relation.values())
     aggregate = Aggregate(SUM_PRODUCT, lifts)
+    return Measure(str(aggregate), (aggregate,), marked(column("a0"), Kind.FLOAT), None)
+
+
+def extreme(semiring: Semiring, of: CentredColumn) -> Measure:
+    """The least or the largest value of a column over the join, less its centre."""
+    lift = Lift(of.relation, semiring, (expression_of(of.node),))
+    aggregate = Aggregate(semiring, frozenset((lift,)))
     return Measure(str(aggregate), (aggregate,), marked(column("a0"), Kind.FLOAT), None)
 
 

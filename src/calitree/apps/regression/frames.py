@@ -71,10 +71,10 @@ def predictions(solution: Solution, table: pa.Table) -> Array:
     """The prediction for each row; NaN where a feature is missing."""
     predicted = np.full(table.num_rows, solution.base)
     for name, slope in solution.slopes.items():
-        predicted += slope * (numbers_of(table, name) - solution.means[name])
+        predicted += slope * (numbers_of(table, name) - solution.centres[name])
     for name, effects in solution.effects.items():
         predicted += effects_of(table, name, effects)
-    return predicted
+    return predicted + solution.origin
 
 
 def r2_of(solution: Solution, table: pa.Table, target: str) -> float:
@@ -87,6 +87,6 @@ def r2_of(solution: Solution, table: pa.Table, target: str) -> float:
     if len(y) < 2:
         return math.nan
     spread, square = np.sum((y - y.mean()) ** 2), np.sum((y - predicted) ** 2)
-    if spread == 0:
+    if y.min() == y.max():  # then what is left of the spread is the rounding of the mean
         return 1.0 if square == 0 else 0.0
     return float(1 - square / spread)

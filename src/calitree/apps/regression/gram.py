@@ -1,14 +1,18 @@
 """The sums over a join from which linear models are fitted, without any row of it.
 
 Numbers are centred before they are squared: what is summed is Σ(x-c)(y-d), with c and d near the means,
-so that nothing large cancels afterwards. A column with levels stands for an indicator column (0 or 1) for
-each level; the products of the indicators of two columns are a sparse block.
+so that nothing large cancels afterwards. What is kept are *central* moments: how many rows, the means, and
+Σ(x-x̄)(y-ȳ). Those of two sets of rows give those of their union, whatever their centres were, and nothing is
+subtracted for it. A column with levels stands for an indicator column (0 or 1) for each level; the products
+of the indicators of two columns are a sparse block.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from operator import add
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,15 +30,16 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Gram:
-    """The Gram matrix of a target and features over the rows of a join, around centres.
+    """The Gram matrix of a target and features over the rows of a join, around their means.
 
-    `numbers` are the columns that are numbers, the target among them: `sums` has Σ(x-c) of each around
-    its centre, `products` Σ(x-c)(y-d) of each two. `levels` has the values of each other column;
-    `counts` how many rows have each, `sums_by` the sums of the numbers over these rows, and `pairs` how
-    many rows have each two levels of two columns.
+    `numbers` are the columns that are numbers, the target among them: the mean of each is its centre
+    plus its `offsets`, two numbers that together have more digits than one; `spread` has Σ(x-x̄)(y-ȳ) of
+    each two, and is exactly zero for a number that does not vary. `levels` has the values of each other
+    column; `counts` how many rows have each, `sums_by` Σ(x-x̄) of the numbers over these rows, and `pairs`
+    how many rows have each two levels of two columns.
 
-    Those of one `GramQuery.grams` have the same centres and levels, so they can be added and subtracted:
-    the sum of all folds less one is what to train on.
+    Those of one `GramQuery.grams` have the same levels, so they can be added: the sum of all folds but one
+    is what to train on.
     """
 
     target: str
@@ -42,8 +47,8 @@ class Gram:
     numbers: tuple[str, ...]
     centres: Mapping[str, float]
     rows: float
-    sums: Array
-    products: Array
+    offsets: Array
+    spread: Array
     levels: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     counts: Mapping[str, Array] = field(default_factory=dict)
     sums_by: Mapping[str, Array] = field(default_factory=dict)
@@ -52,28 +57,31 @@ class Gram:
     """How each of its queries was answered: what was reused, and what was computed."""
 
     def __add__(self, other: Gram) -> Gram:
-        return self._combined(other, 1)
-
-    def __sub__(self, other: Gram) -> Gram:
-        return self._combined(other, -1)
-
-    def _combined(self, other: Gram, sign: int) -> Gram:
-        shared = ("target", "features", "numbers", "centres", "levels")
+        shared = ("target", "features", "numbers", "levels")
         if any(getattr(self, name) != getattr(other, name) for name in shared):
             raise QueryError(
-                "These sums are of other columns, centres or levels; ask for both in one call "
+                "These sums are of other columns or levels; ask for both in one call "
                 "(GramQuery.grams)."
             )
+        rows = self.rows + other.rows
+        between = self._centres - other._centres + (self.offsets - other.offsets)
+        ours, theirs = between * (other.rows / rows), -between * (self.rows / rows)
+        product = np.outer(between, between) * (self.rows * other.rows / rows)
         return replace(
             self,
-            rows=self.rows + sign * other.rows,
-            sums=self.sums + sign * other.sums,
-            products=self.products + sign * other.products,
-            counts={k: v + sign * other.counts[k] for k, v in self.counts.items()},
-            sums_by={k: v + sign * other.sums_by[k] for k, v in self.sums_by.items()},
-            pairs={k: v + sign * other.pairs[k] for k, v in self.pairs.items()},
+            rows=rows,
+            offsets=self.offsets - ours,
+            spread=self.spread + other.spread + product,
+            counts={k: v + other.counts[k] for k, v in self.counts.items()},
+            sums_by={k: self._shifted(k, ours) + other._shifted(k, theirs) for k in self.sums_by},
+            pairs={k: v + other.pairs[k] for k, v in self.pairs.items()},
             plans=(),
         )
+
+    def _shifted(self, name: str, by: Array) -> Array:
+        """The sums over the rows of each level, of numbers that are larger by so much."""
+        sums: Array = self.sums_by[name] + np.outer(self.counts[name], by)
+        return sums
 
     def select(self, features: Sequence[str], target: str | None = None) -> Gram:
         """The sums of some of the features, and perhaps with another number as the target.
@@ -96,8 +104,8 @@ class Gram:
             features=tuple(features),
             numbers=numbers,
             centres={name: self.centres[name] for name in numbers},
-            sums=self.sums[at],
-            products=self.products[at][:, at],
+            offsets=self.offsets[at],
+            spread=self.spread[at][:, at],
             levels={name: self.levels[name] for name in chosen},
             counts={name: self.counts[name] for name in chosen},
             sums_by={name: self.sums_by[name][:, at] for name in chosen},
@@ -106,22 +114,23 @@ class Gram:
 
     @cached_property
     def positions(self) -> dict[str, int]:
-        """The position of each number in `sums` and `products`."""
+        """The position of each number in `offsets` and `spread`."""
         return {name: i for i, name in enumerate(self.numbers)}
 
     @cached_property
+    def _centres(self) -> Array:
+        return np.array([self.centres[name] for name in self.numbers])
+
+    @property
     def means(self) -> Array:
         """The mean of each number."""
-        return np.array([self.centres[name] for name in self.numbers]) + self.sums / self.rows
+        means: Array = self._centres + self.offsets
+        return means
 
-    @cached_property
-    def spread(self) -> Array:
-        """Σ(x-x̄)(y-ȳ) of each two numbers.
 
-        That of a number which is always the same is set to zero: what remains of it is rounding.
-        """
-        spread = self.products - np.outer(self.sums, self.sums) / self.rows
-        constant = np.diag(spread) <= 1e-14 * np.diag(self.products)
-        spread[constant, :] = 0.0
-        spread[:, constant] = 0.0
-        return spread
+def all_but_one(grams: Sequence[Gram]) -> list[Gram]:
+    """For each of at least two the sum of all the others, added up from both ends."""
+    before = list(accumulate(grams[:-1], add))
+    after = list(accumulate(grams[:0:-1], add))[::-1]
+    between = [first + last for first, last in zip(before[:-1], after[1:], strict=True)]
+    return [after[0], *between, before[-1]]

@@ -5,12 +5,17 @@ No row of the join is built for any of them.
 With the same centres the sums are the same from call to call, whatever else is asked for, and their
 messages are reused. Centres are rounded for that: the last digits of a mean depend on the order
 in which the rows were summed, and the first ones stay when rows come and go.
+
+Centres that were given, or are those of all folds, may be far from the mean of the rows concerned. That
+shows in the sums: little of the squares is spread. Such sums are asked for again, around the mean.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -19,24 +24,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from calitree.apps.regression.centres import MAX_ROUNDS, MIN_MEAN_SQUARE, doubtful, next_centre
 from calitree.apps.regression.factors import (
     ROWS,
     CentredColumn,
     Factor,
     complete_rows,
+    extreme,
     factors_of,
     total,
 )
 from calitree.apps.regression.gram import Gram
 from calitree.calibration.planning.plan import Plan
+from calitree.engines.api.semiring import MAX, MIN
 from calitree.errors import QueryError
 from calitree.progress import Progress, progress_bar
 from calitree.query.binder import Question
 from calitree.query.measure import Measure
+from calitree.sql.quoting import literal
 from calitree.wide_table import WideTable
 
-MIN_RELATIVE_DEVIATION = 1e-7
-"""A smaller deviation, relative to the mean, is lost in the rounding of the squares."""
+CONSTANT = 1e-14
+"""Where less of the squares is spread, it is rounding, or too little to matter."""
 
 
 class GramQuery:
@@ -47,7 +56,7 @@ class GramQuery:
     the numbers of folds, have a `Gram` each.
 
     `centres` of its methods are values near the means of some numbers, by name, such as those of another
-    `Gram`; the means of the others are queried first.
+    `Gram`; the means of the others are queried first. A `Gram` whose means are elsewhere has other centres.
     """
 
     def __init__(
@@ -105,44 +114,70 @@ class GramQuery:
         with progress_bar(progress) as listener:
             listener.begin(0, 1 + len(steps), "sums", "means", 0)
             around, plans = self._centres(centres or {})
-            tables = []
+            tables: list[pa.Table] = []
             for step, question in zip(steps, self.questions(around), strict=True):
-                listener.begin(len(plans), 1 + len(steps), "sums", step, 0)
-                result = self.wide.ask(question)
-                plans.append(result.plan)
-                tables.append(result.arrow())
+                listener.begin(len(tables) + 1, 1 + len(steps), "sums", step, 0)
+                tables.append(self._asked(question, plans))
             listener.end(1 + len(steps))
-        return self._assembled(around, tables, tuple(plans))
+        return self._assembled(around, tables, plans)
+
+    def _asked(self, question: Question, plans: list[Plan]) -> pa.Table:
+        result = self.wide.ask(question)
+        plans.append(result.plan)
+        return result.arrow()
 
     def _columns(self, centres: Mapping[str, float]) -> list[CentredColumn]:
         return [factor.around(centres[factor.name]) for factor in self.numbers]
 
     def _centres(self, given: Mapping[str, float]) -> tuple[dict[str, float], list[Plan]]:
+        centres = {factor.name: float(given.get(factor.name, 0.0)) for factor in self.numbers}
         unknown = [factor for factor in self.numbers if factor.name not in given]
-        centres, plans = dict(given), []
-        if unknown:
-            columns = [factor.around(0.0) for factor in unknown]
-            measures = {f"s{i}": total(column) for i, column in enumerate(columns)}
-            measures |= {f"p{i}": total(column, column) for i, column in enumerate(columns)}
-            # By the same column as the products: what is calibrated for those then serves here too.
-            result = self.wide.query(self.by, self.where, {"rows": ROWS, **measures})
-            plans.append(result.plan)
-            rows, *sums = _matrix(result.arrow(), len(self.by)).sum(axis=0).tolist()
-            means = [value / (rows or 1) for value in sums]
-            for factor, mean, square in zip(unknown, means, means[len(unknown) :], strict=False):
-                if not math.isfinite(square):
-                    raise _not_finite(factor)
-                centres[factor.name] = centre_of(mean, square)
-        return {factor.name: float(centres[factor.name]) for factor in self.numbers}, plans
+        plans: list[Plan] = []
+        for attempt in range(MAX_ROUNDS):
+            if not unknown:
+                break
+            columns = [factor.around(centres[factor.name]) for factor in unknown]
+            offsets, squares, constant = self._located(columns, plans, attempt > 0)
+            settled = constant.copy()
+            for i, factor in enumerate(unknown):
+                if attempt == 0:
+                    _check(factor, offsets[i], squares[i])
+                if constant[i]:
+                    centres[factor.name] += offsets[i]
+                else:
+                    centres[factor.name], settled[i] = next_centre(
+                        centres[factor.name], offsets[i], squares[i]
+                    )
+            unknown = [factor for factor, known in zip(unknown, settled, strict=True) if not known]
+        return centres, plans
+
+    def _located(
+        self, columns: list[CentredColumn], plans: list[Plan], extremes: bool
+    ) -> tuple[list[float], list[float], list[bool]]:
+        """The means of some columns and of their squares; if asked for, whether a column is constant."""
+        measures = _sums(columns)
+        measures |= {f"p{i}": total(column, column) for i, column in enumerate(columns)}
+        measures |= _extremes(columns) if extremes else {}
+        # By the same column as the products: what is calibrated for those then serves here too.
+        table = self._asked(Question(self.by, self.where, measures), plans)
+        matrix, count = _matrix(table, len(self.by)), len(columns)
+        rows, *sums = matrix[:, : 1 + 2 * count].sum(axis=0).tolist()
+        means = [value / (rows or 1) for value in sums]
+        least, largest = np.split(matrix[:, 1 + 2 * count :], 2, axis=1)
+        constant = [False] * count
+        if extremes:
+            constant = (least.min(axis=0) == largest.max(axis=0)).tolist()
+            means[:count] = np.where(constant, least[0], means[:count]).tolist()
+        return means[:count], means[count:], constant
 
     # -- the answers as matrices -----------------------------------------------------------------
 
     def _assembled(
-        self, centres: Mapping[str, float], tables: list[pa.Table], plans: tuple[Plan, ...]
+        self, centres: Mapping[str, float], tables: list[pa.Table], plans: list[Plan]
     ) -> dict[Any, Gram]:
         first, *others = tables
         keys = first.column(0).to_pylist() if self.by else [None]
-        rows, sums, products = self._numbers(first, len(keys))
+        rows, offsets, spread, away = self._moments(first, keys, centres, plans)
         by_level = {
             name: self._by_level(name, table, keys)
             for name, table in zip(self.leveled, others, strict=False)
@@ -154,23 +189,78 @@ class GramQuery:
                 combinations(self.leveled, 2), others[len(by_level) :], strict=True
             )
         }
-        return {
+        grams = {
             key: Gram(
                 target=self.target.name,
                 features=tuple(factor.name for factor in self.features),
                 numbers=tuple(factor.name for factor in self.numbers),
                 centres=centres,
                 rows=float(rows[k]),
-                sums=sums[k],
-                products=products[k],
+                offsets=offsets[k],
+                spread=spread[k],
                 levels=levels,
                 counts={name: values[k, :, 0] for name, (_, values) in by_level.items()},
-                sums_by={name: values[k, :, 1:] for name, (_, values) in by_level.items()},
+                sums_by={
+                    name: values[k, :, 1:] - np.outer(values[k, :, 0], offsets[k])
+                    for name, (_, values) in by_level.items()
+                },
                 pairs={pair: blocks[k] for pair, blocks in crossed.items()},
-                plans=plans,
+                plans=tuple(plans),
             )
             for k, key in enumerate(keys)
         }
+        return grams | {
+            keys[k]: self._again(grams[keys[k]], keys[k], near) for k, near in away.items()
+        }
+
+    def _moments(
+        self, table: pa.Table, keys: list[Any], centres: Mapping[str, float], plans: list[Plan]
+    ) -> tuple[Any, Any, Any, dict[int, dict[str, float]]]:
+        """For each key the number of rows, the offsets and the spread.
+
+        And for each key around whose means they must be asked for again, centres that are nearer to them.
+        """
+        rows, sums, products = self._numbers(table, len(keys))
+        offsets = sums / np.maximum(rows, 1)[:, None]
+        spread = products - sums[:, :, None] * offsets[:, None, :]
+        own, squares = (np.diagonal(array, axis1=1, axis2=2) for array in (spread, products))
+        unsure = doubtful(rows, offsets, own, squares, self.numbers.index(self.target))
+        constant = ~unsure & (own <= CONSTANT * squares)
+        if unsure.any():
+            columns, at = self._columns(centres), np.flatnonzero(unsure.any(axis=0))
+            measures = _extremes([columns[i] for i in at])
+            extremes = self._asked(Question(self.by, self.where, measures), plans)
+            order = np.argsort(self._key_codes(extremes, keys))
+            least, largest = np.split(_matrix(extremes, len(self.by))[order], 2, axis=1)
+            constant[:, at] |= least == largest
+            offsets[:, at] = np.where(least == largest, least, offsets[:, at])
+        spread[constant[:, :, None] | constant[:, None, :]] = 0.0
+        away: dict[int, dict[str, float]] = {}
+        for k, i in np.argwhere(unsure & ~constant).tolist():
+            centre = centres[self.numbers[i].name]
+            near, _ = next_centre(centre, offsets[k, i], squares[k, i] / rows[k])
+            if near != centre:
+                away.setdefault(k, dict(centres))[self.numbers[i].name] = near
+        return rows, offsets, spread, away
+
+    def _again(self, gram: Gram, key: Any, centres: Mapping[str, float]) -> Gram:
+        """The sums of one key, around these centres."""
+        query = copy.copy(self)
+        if self.by:
+            is_key = f"{self.by[0]} IS NULL" if key is None else f"{self.by[0]} = {literal(key)}"
+            query.where = is_key if self.where is None else f"({self.where}) AND {is_key}"
+        (again,) = query.grams(centres).values()
+        sums_by = {name: np.zeros_like(sums) for name, sums in gram.sums_by.items()}
+        for name, sums in again.sums_by.items():
+            sums_by[name][[gram.levels[name].index(level) for level in again.levels[name]]] = sums
+        return replace(
+            gram,
+            centres=again.centres,
+            offsets=again.offsets,
+            spread=again.spread,
+            sums_by=sums_by,
+            plans=gram.plans + again.plans,
+        )
 
     def _numbers(self, table: pa.Table, keys: int) -> tuple[Any, Any, Any]:
         """For each key the number of rows, the sums, and the products."""
@@ -225,19 +315,10 @@ def _products(columns: Sequence[CentredColumn]) -> dict[str, Measure]:
     }
 
 
-def centre_of(mean: float, square: float) -> float:
-    """A number less than a deviation away from the mean, with few digits.
-
-    So it stays the same if some rows come or go, and messages that were computed with it need only be
-    maintained.
-
-    >>> centre_of(mean=12.345, square=12.345**2 + 0.5**2)
-    12.3
-    """
-    deviation = math.sqrt(max(square - mean * mean, 0.0))
-    if deviation <= MIN_RELATIVE_DEVIATION * abs(mean):
-        return float(f"{mean:.9g}")
-    return round(mean, -math.floor(math.log10(deviation)))
+def _extremes(columns: Sequence[CentredColumn]) -> dict[str, Measure]:
+    """The least value of each, then the largest of each."""
+    least = {f"min{i}": extreme(MIN, column) for i, column in enumerate(columns)}
+    return least | {f"max{i}": extreme(MAX, column) for i, column in enumerate(columns)}
 
 
 def _codes(column: pa.ChunkedArray, values: Sequence[Any]) -> NDArray[np.int64]:
@@ -249,6 +330,17 @@ def _codes(column: pa.ChunkedArray, values: Sequence[Any]) -> NDArray[np.int64]:
 def _matrix(table: pa.Table, after: int) -> NDArray[np.float64]:
     """The columns after these, as one matrix."""
     return np.column_stack([np.asarray(column, np.float64) for column in table.columns[after:]])
+
+
+def _check(factor: Factor, mean: float, square: float) -> None:
+    """Raise if squares are lost: the mean of the values and that of their squares tell."""
+    if not math.isfinite(square):
+        raise _not_finite(factor)
+    if square < MIN_MEAN_SQUARE and (square or mean):
+        raise QueryError(
+            f"{factor.name} has values over these rows that are too small to be squared; add a column "
+            "with larger ones: its values times 1e200."
+        )
 
 
 def _not_finite(factor: Factor) -> QueryError:

@@ -11,6 +11,7 @@ and that in the units of the columns themselves, whatever was scaled in between.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -64,11 +65,8 @@ class _Design:
     def __init__(self, gram: Gram, intercept: bool, drop_first: bool) -> None:
         self.gram, self.intercept = gram, intercept
         # Around the means; without a constant, around zero.
-        self.means = gram.means if intercept else np.zeros(len(gram.numbers))
-        shift = np.array([gram.centres[name] for name in gram.numbers]) - self.means
-        self.products = gram.spread
-        if not intercept:
-            self.products = gram.spread + gram.rows * np.outer(gram.means, gram.means)
+        shift = np.zeros(len(gram.numbers)) if intercept else gram.means
+        self.products = gram.spread + gram.rows * np.outer(shift, shift)
         varies = np.diag(self.products) > 0
         self.y = gram.positions[gram.target]
         self.x = [i for i in range(len(gram.numbers)) if varies[i] and i != self.y]
@@ -86,7 +84,6 @@ class _Design:
                 f"The features but {self.largest} stand for {size:,} columns, and at most "
                 f"{MAX_DENSE_COLUMNS:,} can be solved for at once; leave out one that has many levels."
             )
-        self.sums = (gram.sums + gram.rows * shift) * varies
         self.sums_by = {
             name: ((values + np.outer(gram.counts[name], shift)) * varies)[self.used[name]]
             for name, values in gram.sums_by.items()
@@ -112,7 +109,7 @@ class _Design:
         if one == CONSTANT:
             if other == CONSTANT:
                 return np.array([[self.gram.rows]])
-            return (self.sums[self.x] if other == NUMBERS else self.counts(other))[None, :]
+            return (np.zeros(len(self.x)) if other == NUMBERS else self.counts(other))[None, :]
         if one == NUMBERS:
             if other == NUMBERS:
                 return self.products[np.ix_(self.x, self.x)]
@@ -126,7 +123,7 @@ class _Design:
     def with_target(self, group: str) -> Array:
         """The products of a group of columns with the target."""
         if group == CONSTANT:
-            return np.array([self.sums[self.y]])
+            return np.zeros(1)
         return self.products[self.x, self.y] if group == NUMBERS else self.sums_by[group][:, self.y]
 
     def penalty_scales(self, standardise: bool) -> Array:
@@ -153,12 +150,15 @@ class _Design:
             else:
                 levels = [self.gram.levels[group][i] for i in self.used[group]]
                 effects[group] = dict(zip(levels, values, strict=True))
-        base = 0.0
-        if self.intercept:
-            of_levels = (self.counts(name) @ list(own.values()) for name, own in effects.items())
-            base = self.means[self.y] - sum(of_levels) / self.gram.rows
-        means = {name: float(self.means[self.gram.positions[name]]) for name in slopes}
-        return Solution(float(base), means, slopes, effects)
+        if not self.intercept:
+            return Solution(0.0, 0.0, dict.fromkeys(slopes, 0.0), slopes, effects)
+        # The mean residual is zero.
+        gram, offsets = self.gram, dict(zip(numbers, self.gram.offsets.tolist(), strict=True))
+        of_numbers = (slope * offsets[name] for name, slope in slopes.items())
+        of_levels = (self.counts(name) @ list(own.values()) for name, own in effects.items())
+        base = offsets[gram.target] - math.fsum(of_numbers) - sum(of_levels) / gram.rows
+        centres = {name: gram.centres[name] for name in slopes}
+        return Solution(gram.centres[gram.target], float(base), centres, slopes, effects)
 
 
 def _solved(design: _Design, alpha: float, scales: Array) -> tuple[Array, Array]:
@@ -192,9 +192,13 @@ def _by_eigenvectors(matrix: Array, right: Array, scale: Array) -> tuple[Array, 
     """Solve a symmetric system, with columns scaled to about the same length."""
     values, vectors = np.linalg.eigh(matrix / np.outer(scale, scale))
     free = values <= RANK_TOLERANCE * max(1.0, values[-1] if len(values) else 0.0)
-    bound = vectors[:, ~free]
+    bound, null_space = vectors[:, ~free], vectors[:, free]
     solution = bound @ ((bound.T @ (right / scale)) / values[~free])
-    return solution / scale, vectors[:, free] / scale[:, None]
+    # A column that takes no part in a dependence does so exactly: what rounding has left there would be
+    # large in the units of a column of small numbers.
+    apart = np.linalg.norm(null_space, axis=1) <= math.sqrt(RANK_TOLERANCE)
+    null_space[apart] = 0.0
+    return solution / scale, null_space / scale[:, None]
 
 
 def _projection(coefficients: Array, null_space: Array, scales: Array) -> Array:

@@ -240,7 +240,7 @@ class LinearModel:
         solution, gram = self._fit, self.gram_
         leveled = list(solution.effects)
         _, factors = factors_of(wide.schema, self.target_, gram.features, leveled)
-        numbers, choices, constant = [], [], solution.base
+        numbers, choices, constant = [], [], solution.origin + solution.base
         for factor in factors:
             if factor.has_levels:
                 effects = {k: v for k, v in solution.effects[factor.name].items() if v}
@@ -249,7 +249,7 @@ class LinearModel:
             else:
                 slope, centre = solution.slopes[factor.name], gram.centres[factor.name]
                 numbers.append((slope, factor.around(centre)))
-                constant += slope * (centre - solution.means[factor.name])
+                constant += slope * (centre - solution.centres[factor.name])
         measure = weighted_mean(constant, numbers, choices)
         return wide.query(group_by, complete_rows(factors, where), {"prediction": measure})
 

@@ -16,21 +16,22 @@ from calitree.apps.regression.gram import Gram
 class Solution:
     """A linear function of numbers and levels.
 
-    It is `base` at the `means` of the numbers, plus `slopes` times their differences from there, plus the
-    `effects` of levels. A level that it does not know has no effect.
+    It is `origin + base` at the `centres` of the numbers, plus `slopes` times their differences from there,
+    plus the `effects` of levels. A level that it does not know has no effect. The `origin` is a value
+    near those of the target: what varies beside it keeps its digits.
     """
 
+    origin: float
     base: float
-    means: Mapping[str, float]
+    centres: Mapping[str, float]
     slopes: Mapping[str, float]
     effects: Mapping[str, Mapping[Any, float]]
 
     @property
     def intercept(self) -> float:
         """Its value where all numbers are zero."""
-        return self.base - math.fsum(
-            slope * self.means[name] for name, slope in self.slopes.items()
-        )
+        terms = (-slope * self.centres[name] for name, slope in self.slopes.items())
+        return math.fsum([self.origin, self.base, *terms])
 
     def coefficients(self, features: Sequence[str]) -> dict[str, float]:
         """By label, in the order of these features: `weight`, `city=Quito`."""
@@ -50,28 +51,27 @@ class Solution:
         """
         if gram.rows < 2:
             return math.nan
-        # The residual is a weighted sum of the columns and a constant; what is needed is its square.
+        # The residual is a weighted sum of the numbers less their means, and of a constant; what is
+        # needed is its square.
         centres, at = gram.centres, gram.positions
-        constant = centres[gram.target] - self.base
+        y = at[gram.target]
+        constant = centres[gram.target] - self.origin + (gram.offsets[y] - self.base)
         weights = np.zeros(len(gram.numbers))
-        weights[at[gram.target]] = 1.0
+        weights[y] = 1.0
         for name, slope in self.slopes.items():
             weights[at[name]] = -slope
-            constant -= slope * (centres[name] - self.means[name])
+            constant -= slope * (centres[name] - self.centres[name] + gram.offsets[at[name]])
         own = {
             name: np.array([-self.effects[name].get(level, 0.0) for level in levels])
             for name, levels in gram.levels.items()
         }
-        square = weights @ gram.products @ weights + 2 * constant * (weights @ gram.sums)
-        square += constant * constant * gram.rows
+        square = weights @ gram.spread @ weights + constant * constant * gram.rows
         for name, effects in own.items():
             rest = gram.sums_by[name] @ weights
             square += effects @ (2 * rest + (2 * constant + effects) * gram.counts[name])
         for (one, other), block in gram.pairs.items():
             square += 2 * (own[one] @ (block @ own[other]))
-        y = at[gram.target]
         spread = gram.spread[y, y]
         if spread == 0:
-            size = gram.products[y, y] + gram.rows * gram.means[y] ** 2
-            return 1.0 if square <= 1e-14 * size else 0.0
+            return 1.0 if square <= 1e-14 * gram.rows * gram.means[y] ** 2 else 0.0
         return float(1 - max(square, 0.0) / spread)

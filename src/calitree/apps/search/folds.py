@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import reduce
-from operator import add
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from calitree.apps.regression.gram import Gram
+from calitree.apps.regression.gram import Gram, all_but_one
 from calitree.apps.search.leaderboard import Score
 from calitree.apps.search.task import Model, Task
 from calitree.errors import QueryError
@@ -85,10 +83,13 @@ def _widest_key(wide: WideTable, target: str) -> str:
 
 def cross_validated(model: Model, grams: Mapping[Any, Gram]) -> Score:
     """Each fold scored by a model that was fitted to the others. One of a single row has no R²."""
-    held = [gram for gram in grams.values() if gram.rows >= 2]
-    if len(grams) < 2 or not held:
+    folds = list(grams.values())
+    if len(folds) < 2 or all(gram.rows < 2 for gram in folds):
         left = "in one fold" if grams else "NULL somewhere, or have no partner"
         raise QueryError(f"Nothing can be held out: all rows are {left}.")
-    whole = reduce(add, grams.values())
-    scores = [model.solved(whole - gram).r2(gram) for gram in held]
-    return Score(float(np.mean(scores)), float(np.std(scores)), int(whole.rows))
+    held = [
+        (gram, rest) for gram, rest in zip(folds, all_but_one(folds), strict=True) if gram.rows >= 2
+    ]
+    scores = [model.solved(rest).r2(gram) for gram, rest in held]
+    rows = sum(gram.rows for gram in folds)
+    return Score(float(np.mean(scores)), float(np.std(scores)), int(rows))

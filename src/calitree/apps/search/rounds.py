@@ -119,7 +119,8 @@ class Round:
         table = self._sums(wide, columns, (*self.features, *candidate.features))
         table = table.group_by(columns).aggregate([("rows", "sum"), ("sum", "sum")])
         rows, sums = np.asarray(table["rows_sum"], float), np.asarray(table["sum_sum"])
-        return float((sums**2 / rows).sum() - sums.sum() ** 2 / rows.sum()), len(rows)
+        between = sums / rows - sums.sum() / rows.sum()
+        return float((rows * between**2).sum()), len(rows)
 
     def _sums(self, wide: WideTable, columns: Sequence[str], features: Sequence[str]) -> pa.Table:
         """The rows, and the sum of the target around its centre, where no feature is NULL.
@@ -171,6 +172,6 @@ def _leaks(gram: Gram, features: Iterable[str], by_key: float, keys: int) -> Ite
         else:
             sums, counts = gram.sums_by[name][:, target], gram.counts[name]
             used = counts > 0
-            explained = sum(sums[used] ** 2 / counts[used]) - gram.sums[target] ** 2 / gram.rows
+            explained = sum(sums[used] ** 2 / counts[used])
         if explained > MAX_CORRELATION**2 * limit > 0:
             yield name
