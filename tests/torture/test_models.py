@@ -26,7 +26,7 @@ from tests.support.engines import LOCAL, engine_named, spark_engine_named
 
 Columns = Sequence[np.ndarray]
 TOLERANCE = 1e-12
-ENGINES = ["reference", *LOCAL]
+ENGINES = [*LOCAL, pytest.param("reference", marks=pytest.mark.slow)]
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def test_fill_values_that_an_update_deletes(engine: str, fill: float) -> None:
     assert_exact(fitted(wide), rows.exact(kept))
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ["reference", *LOCAL])
 def test_fill_values_beside_a_tiny_spread(engine: str) -> None:
     rows, kept = filled(-9999.0, 5 + 1e-4 * Rows().x)
     wide = rows.wide(engine)
@@ -187,7 +187,15 @@ def test_fill_values_on_spark(spark: Any, tmp_path: Any) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     ("mean", "spread"),
-    [(1e9, 1.0), (1e6, 1e-6), (1e9, 1e-6), (1e15, 10.0), (1 / 3, 1e-14), (-1e20, 1e6), (2e-9, 1e-20)],
+    [
+        (1e9, 1.0),
+        (1e6, 1e-6),
+        (1e9, 1e-6),
+        (1e15, 10.0),
+        (1 / 3, 1e-14),
+        (-1e20, 1e6),
+        (2e-9, 1e-20),
+    ],
 )
 def test_means_far_from_spreads(engine: str, mean: float, spread: float) -> None:
     rows = Rows()
@@ -212,7 +220,7 @@ def test_scales(engine: str, scale: float) -> None:
     assert_exact(fitted(rows.wide(engine)), rows.exact())
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ["reference", *LOCAL])
 def test_levels_beside_numbers_of_any_scale(engine: str) -> None:
     """Rounding in what levels have in common with the constant is not taken for small numbers."""
     rows = Rows()
@@ -308,7 +316,7 @@ def test_a_million_copies(engine: str) -> None:
 
 
 @pytest.mark.parametrize("rows", [2, 3, 5])
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ["reference", *LOCAL])
 def test_few_rows(engine: str, rows: int) -> None:
     few = Rows(rows=rows)
     few = few.having(x=1e9 + few.x)
@@ -319,7 +327,7 @@ def test_few_rows(engine: str, rows: int) -> None:
 # -- folds -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ["reference", *LOCAL])
 def test_folds_whose_means_are_far_apart(engine: str) -> None:
     """Each has the digits that it would have alone; one has a target that does not vary."""
     rows = Rows()

@@ -44,6 +44,14 @@ over their number: March is compared with the mean month. Otherwise λ is the ra
 `expected=`, λ makes of M(R) just that. Of `explain_change` λ is 1: the change as it is. Over no rows a
 sum counts as 0. For other measures `expected=` stands in the place of M(R), with or without p.
 
+**A gap that is hardly one** (`Explanation.is_small`) is told as such, and differences in the units of the
+measure instead of parts of it. That is a gap
+
+- of nothing, or of what the order of summands may make: there are no explanations then;
+- within its standard error, which is known of an average, a sum or a count of different rows (`noise`);
+- of which the first explanation closes more than 200 %: it is small beside the causes that make it, some of
+  which work against others.
+
 **Columns.** Candidates are columns of text, whole numbers, dates and booleans, but not those with more than
 `max_values` values, those of large relations whose values are nearly all different, and those that the
 conditions and the measure refer to. Columns that are joined are one, and of a key and a name that
@@ -106,7 +114,8 @@ def why(
         The best candidates, best first; `calitree.apps.explain.explain` defines its columns.
 
     Raises:
-        QueryError: An option is out of range, or there is nothing to explain.
+        QueryError: An option is out of range, there is no such row, or the measure is NULL, NaN or
+            infinite.
 
     >>> wide.why("avg(price)", "city = 'Quito'", attributes=["price"]).best["explanation"]
     'sales.price = 20'
@@ -154,7 +163,8 @@ def explain_change(
         The best candidates, best first; `calitree.apps.explain.explain` defines its columns.
 
     Raises:
-        QueryError: An option is out of range, or there is nothing to explain.
+        QueryError: An option is out of range, there is no such row, or the measure is NULL, NaN or
+            infinite.
 
     >>> wide.explain_change("revenue", a="city = 'Cuenca'", b="city = 'Quito'",
     ...     attributes=["price"]).best["explanation"]

@@ -10,12 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from calitree.apps.explain.gap import Number
+from calitree.apps.explain.noise import Number
 from calitree.apps.explain.removals import Comparison, Removals
 from calitree.cache import cached_property
 from calitree.errors import QueryError
 from calitree.results.tabular import Tabular, html_of, text_of
 
+MAX_CLOSED = 2.0
+"""If more of a gap than this can be closed, the gap is small beside the differences that make it."""
 TOLERANCE = 1e-9
 """Relative difference of floating-point sums that may come from the order of the summands."""
 
@@ -26,8 +28,15 @@ class Explanation(Tabular):
     Made by `WideTable.why` and `WideTable.explain_change`. The column `explanation` is a condition that
     can be given as `where=`; `calitree.apps.explain.explain` defines the other columns.
 
+    A gap may be hardly one (`is_small`): of what is no gap a part means nothing, and `sentence` tells
+    differences instead. Such are gaps that are due to rounding, those within their standard error, and
+    those of which the first candidate closes more than 200 %.
+
     Attributes:
         questions: How many questions it took. It does not depend on the number of candidates.
+        gap: What is to be explained: the measure less what it is compared with.
+        standard_error: How large a gap is by chance; None if that is not known, as it is for averages,
+            sums and counts over different rows.
 
     >>> explanation = wide.why("avg(price)", "city = 'Quito'", attributes=["price"])
     >>> explanation.rows()[0]["explanation"], len(explanation)
@@ -44,6 +53,8 @@ class Explanation(Tabular):
         self._comparison = comparison
         self._is_change = is_change
         self.questions = questions
+        self.gap = comparison.total
+        self.standard_error = comparison.error
         self._rows = [self._row(candidates, at) for candidates, at in best]
 
     def _row(self, removals: Removals, at: int) -> dict[str, Any]:
@@ -73,7 +84,8 @@ class Explanation(Tabular):
             change, left = minus(side.value, other.value), minus(without, others)
             parts = {"before": others, "after": without}
             return {"influence": minus(change, left), "without": left, **parts}
-        reference = None if others is None else float(gap.reference(float(others)))
+        known = others is not None or not gap.scale
+        reference = float(gap.reference(float(others or 0))) if known else None
         influence = minus(side.value, without)
         return {"influence": influence, "without": without, "reference": reference}
 
@@ -90,8 +102,43 @@ class Explanation(Tabular):
         return self._rows[0]
 
     @property
+    def is_small(self) -> bool:
+        """Whether the gap is hardly one.
+
+        >>> wide.why("avg(price)", "city = 'Quito'", attributes=["price"]).is_small
+        False
+        """
+        return self._reason is not None
+
+    @property
+    def _reason(self) -> str | None:
+        """Why the gap is hardly one."""
+        if self._comparison.is_rounding:
+            return "it is no more than rounding"
+        if self._comparison.is_noise:
+            return f"chance alone makes one of {shown(self.standard_error)} (the standard error)"
+        if self._rows and self._rows[0]["closed"] > MAX_CLOSED:
+            return "leaving out single values makes larger differences"
+        return None
+
+    @property
     def sentence(self) -> str:
-        """The first row as a sentence."""
+        """The first row as a sentence, and before it whether the gap is hardly one."""
+        side, other, gap = self._comparison.side, self._comparison.other, self._comparison.gap
+        name, size = side.measure.name, shown(self.gap)
+        if self._comparison.is_rounding:
+            but = " but for rounding" if self.gap else ""
+            value = f"{name} is {shown(side.value)} {side.phrase}"
+            return f"{value}, the same as {gap.phrase}{but}: there is nothing to explain."
+        if self._reason is None:
+            return self._first_row
+        what = f"The gap of {size} from {name} {side.phrase} to {gap.phrase}"
+        if self._is_change:
+            what = f"The change of {name} by {size} from {other.label} to {side.label}"
+        return f"{what} is hardly one: {self._reason}. {self._first_row}"
+
+    @property
+    def _first_row(self) -> str:
         side, other = self._comparison.side, self._comparison.other
         name = side.measure.name
         if not self._rows:
@@ -101,14 +148,14 @@ class Explanation(Tabular):
         start = f"Without {best['explanation']} ({_percent(best['support'])} of the rows), {name}"
         if self._is_change:
             change = minus(side.value, other.value)
-            return (
-                f"{start} would have changed by {shown(best['without'])} instead of {shown(change)} "
-                f"from {other.label} to {side.label}: {_percent(best['closed'])} of the change."
-            )
-        return (
-            f"{start} {side.phrase} would be {shown(best['without'])} instead of {shown(side.value)}: "
-            f"{_percent(best['closed'])} of the gap to {self._comparison.gap.phrase}."
-        )
+            told = f"{start} would have changed by {shown(best['without'])} instead of {shown(change)} "
+            told += f"from {other.label} to {side.label}"
+            part = "of the change"
+        else:
+            told = f"{start} {side.phrase} would be {shown(best['without'])} instead of "
+            told += shown(side.value)
+            part = f"of the gap to {self._comparison.gap.phrase}"
+        return f"{told}." if self.is_small else f"{told}: {_percent(best['closed'])} {part}."
 
     def verify(self) -> list[dict[str, Any]]:
         """Leave the rows of each explanation really out, and ask again.
@@ -182,7 +229,7 @@ def shown(value: Number | None) -> str:
     """A number as people read it."""
     if value is None:
         return "NULL"
-    whole = isinstance(value, int) or abs(float(value)) >= 1e5
+    whole = isinstance(value, int) or 1e5 <= abs(float(value)) < 1e15
     return f"{value:,.0f}" if whole else f"{value:,.5g}"
 
 

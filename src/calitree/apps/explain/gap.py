@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
+from calitree.apps.explain.noise import Number, spread_measures, standard_error
 from calitree.cache import cached_property
-from calitree.errors import QueryError, did_you_mean
+from calitree.errors import ExpressionError, QueryError, did_you_mean
 from calitree.query.binder import MeasureLike, Query
 from calitree.results.result import Result
 from calitree.results.rollup import Groups
@@ -22,7 +23,7 @@ from calitree.wide_table import WideTable
 
 VALUE, ROWS = "value", "rows"
 """What is asked of a slice."""
-Number = int | float | Decimal
+NO_MORE: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,10 @@ class Slice:
         """Which rows: `city = 'Quito'`."""
         return self.phrase.partition(" ")[2]
 
-    def ask(self, group_by: Sequence[str] = ()) -> Groups:
-        """The measure and the number of rows by some columns."""
-        first, *others = (self._asked(group_by, part) for part in self.parts or (self.where,))
+    def ask(self, group_by: Sequence[str] = (), more: Mapping[str, str] = NO_MORE) -> Groups:
+        """The measure and the number of rows by some columns, and perhaps more measures."""
+        parts = self.parts or (self.where,)
+        first, *others = (self._asked(group_by, part, more) for part in parts)
         groups = first.groups
         for other in others:
             groups = groups.plus(other.groups)
@@ -78,8 +80,10 @@ class Slice:
         where = kept if self.where is None else f"({self.where}) and ({kept})"
         return self.counted(self._asked((), where).rows()[0][VALUE])
 
-    def _asked(self, group_by: Sequence[str], where: str | None) -> Result:
-        measures = {VALUE: self.measure.given, ROWS: "count(*)"}
+    def _asked(
+        self, group_by: Sequence[str], where: str | None, more: Mapping[str, str] = NO_MORE
+    ) -> Result:
+        measures = {VALUE: self.measure.given, ROWS: "count(*)", **more}
         return self.wide.query(list(group_by), where, measures)
 
     @cached_property
@@ -89,7 +93,20 @@ class Slice:
 
     @cached_property
     def _total(self) -> dict[str, Any]:
+        ((_, measure), _) = self.query.measures
+        more = spread_measures(measure)
+        if more:
+            try:
+                return self.ask((), more).rows()[0]
+            except ExpressionError:  # the measure can be split by relation, but not its variance
+                pass
         return self.ask().rows()[0]
+
+    @property
+    def error(self) -> float | None:
+        """The standard error of the measure, if that is known."""
+        ((_, measure), _) = self.query.measures
+        return standard_error(measure, self.value, self._total)
 
     @property
     def rows(self) -> int:
@@ -174,8 +191,8 @@ class Gap:
     phrase: str
 
     def reference(self, other: Any) -> Any:
-        """The reference, given the measure over the other slice."""
-        return self.scale * other + self.fixed
+        """The reference, given the measure over the other slice; it may not depend on that."""
+        return self.scale * other + self.fixed if self.scale else self.fixed
 
     def of(self, value: Any, other: Any) -> Any:
         """The gap, given the measure over both slices."""

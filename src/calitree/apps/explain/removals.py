@@ -16,6 +16,8 @@ from calitree.apps.explain.gap import ROWS, VALUE, Gap, Slice
 from calitree.results.rollup import Groups, matching_rows
 from calitree.results.summands import Array, same_type
 
+ROUNDING = 1e-13
+"""A gap that is smaller, relative to what is compared, may be due to the order of summands."""
 MIN_CLOSED = 1e-9
 """Less of the gap than this is rounding."""
 
@@ -29,11 +31,24 @@ class Comparison:
     gap: Gap
     min_support: float
     parsimony: float
+    error: float | None = None
+    """The standard error of the gap, if that is known."""
 
     @property
     def total(self) -> float:
         """The gap itself."""
         return float(self.gap.of(float(self.side.value or 0), float(self.other.value or 0)))
+
+    @property
+    def is_rounding(self) -> bool:
+        """Whether there is no gap, or none that floating-point numbers could tell."""
+        ours, theirs = float(self.side.value or 0), float(self.other.value or 0)
+        return abs(self.total) <= ROUNDING * max(abs(ours), abs(float(self.gap.reference(theirs))))
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether chance alone makes such a gap."""
+        return self.error is not None and abs(self.total) < self.error
 
 
 @dataclass(frozen=True, eq=False)

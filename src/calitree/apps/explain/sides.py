@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from calitree.apps.explain.beam import BeamSearch
 from calitree.apps.explain.explanation import Explanation, shown
-from calitree.apps.explain.gap import Gap, NamedMeasure, Slice, fixed_columns
+from calitree.apps.explain.gap import ROWS, Gap, NamedMeasure, Slice, fixed_columns
 from calitree.apps.explain.removals import Comparison
 from calitree.errors import QueryError
 from calitree.progress import Progress, progress_bar
@@ -51,6 +51,7 @@ def explained_by_rest(
     side = Slice(wide, where, NamedMeasure.of(wide, measure), f"where {where}")
     side.check()
     other = side.rest
+    errors = [side.error]
     if expected is not None:
         gap = _expected(side, other, expected)
     elif not other.rows:
@@ -60,7 +61,11 @@ def explained_by_rest(
         )
     else:
         gap = _others(side, other)
-    return _explained(side, other, gap, options, is_change=False)
+        errors.append(None if other.error is None else gap.scale * other.error)
+    comparison = Comparison(
+        side, other, gap, options.min_support, options.parsimony, error=_together(errors)
+    )
+    return _explained(comparison, options, is_change=False)
 
 
 def explained_change(
@@ -71,18 +76,37 @@ def explained_change(
     before, after = (_slice(wide, rows, named) for rows in (a, b))
     before.check()
     after.check()
-    return _explained(after, before, Gap(1.0, 0.0, before.phrase), options, is_change=True)
+    gap = Gap(1.0, 0.0, before.phrase)
+    comparison = Comparison(after, before, gap, options.min_support, options.parsimony)
+    if isinstance(a, str) and isinstance(b, str):
+        by_chance = replace(comparison, error=_together([after.error, before.error]))
+        # Rows that are on both sides make no difference by chance.
+        if by_chance.is_noise and not _overlap(wide, a, b):
+            comparison = by_chance
+    return _explained(comparison, options, is_change=True)
 
 
-def _explained(
-    side: Slice, other: Slice, gap: Gap, options: Options, is_change: bool
-) -> Explanation:
-    comparison = Comparison(side, other, gap, options.min_support, options.parsimony)
-    if not comparison.total:
+def _together(errors: Sequence[float | None]) -> float | None:
+    """The standard error of a difference, if that of both sides is known."""
+    known = [error for error in errors if error is not None]
+    return math.hypot(*known) if len(known) == len(errors) else None
+
+
+def _overlap(wide: WideTable, a: str, b: str) -> int:
+    """How many rows meet both conditions."""
+    rows: int = wide.query([], f"({a}) and ({b})", {ROWS: "count(*)"}).rows()[0][ROWS]
+    return rows
+
+
+def _explained(comparison: Comparison, options: Options, is_change: bool) -> Explanation:
+    side, gap = comparison.side, comparison.gap
+    if not math.isfinite(comparison.total):
         raise QueryError(
-            f"{side.measure.name} is {shown(side.value)} {side.phrase}, the same as {gap.phrase}: "
-            "there is nothing to explain."
+            f"The gap between {side.measure.name} {side.phrase} and {gap.phrase} is too large for a "
+            "floating-point number; divide the measure by one."
         )
+    if comparison.is_rounding:
+        return Explanation(comparison, [], is_change, questions=0)
     with progress_bar(options.progress) as listener:
         search = BeamSearch(comparison, listener, options.max_values)
         best = search.run(options.attributes, options.depth, options.limit)
@@ -104,8 +128,9 @@ def _expected(side: Slice, other: Slice, expected: float) -> Gap:
     if not (is_number and math.isfinite(expected)):
         raise QueryError(f"expected= is a number; got {expected!r}.")
     phrase = f"the {shown(expected)} expected"
-    if side.additive and other.value:
-        return Gap(expected / float(other.value), 0.0, phrase)
+    scale = expected / float(other.value) if side.additive and other.value else 0.0
+    if math.isfinite(scale) and scale:
+        return Gap(scale, 0.0, phrase)
     return Gap(0.0, float(expected), phrase)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from sqlglot import exp
 
 from calitree.cache import LRUCache
-from calitree.engines.api.semiring import SUM_PRODUCT, Semiring
+from calitree.engines.api.semiring import MAX, MIN, SUM_PRODUCT, Semiring
 from calitree.errors import QueryError
 from calitree.jointree.schema import Schema
 from calitree.query.annotation import COUNT, Aggregate, Lift
@@ -156,6 +156,26 @@ def extreme(semiring: Semiring, of: CentredColumn) -> Measure:
     lift = Lift(of.relation, semiring, (expression_of(of.node),))
     aggregate = Aggregate(semiring, frozenset((lift,)))
     return Measure(str(aggregate), (aggregate,), marked(column("a0"), Kind.FLOAT), None)
+
+
+def totals(columns: Sequence[CentredColumn]) -> dict[str, Measure]:
+    """The number of rows, and the sum of each."""
+    return {"rows": ROWS, **{f"s{i}": total(column) for i, column in enumerate(columns)}}
+
+
+def products_of(columns: Sequence[CentredColumn]) -> dict[str, Measure]:
+    """The products of each two, in the order of the upper triangle of a matrix."""
+    return {
+        f"p{i}_{j}": total(columns[i], columns[j])
+        for i in range(len(columns))
+        for j in range(i, len(columns))
+    }
+
+
+def extremes_of(columns: Sequence[CentredColumn]) -> dict[str, Measure]:
+    """The least value of each, then the largest of each."""
+    least = {f"min{i}": extreme(MIN, column) for i, column in enumerate(columns)}
+    return least | {f"max{i}": extreme(MAX, column) for i, column in enumerate(columns)}
 
 
 def _lift(columns: tuple[CentredColumn, ...]) -> Lift:

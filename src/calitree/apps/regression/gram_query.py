@@ -30,17 +30,17 @@ from calitree.apps.regression.factors import (
     CentredColumn,
     Factor,
     complete_rows,
-    extreme,
+    extremes_of,
     factors_of,
+    products_of,
     total,
+    totals,
 )
 from calitree.apps.regression.gram import Gram
 from calitree.calibration.planning.plan import Plan
-from calitree.engines.api.semiring import MAX, MIN
 from calitree.errors import QueryError
 from calitree.progress import Progress, progress_bar
 from calitree.query.binder import Question
-from calitree.query.measure import Measure
 from calitree.sql.quoting import literal
 from calitree.wide_table import WideTable
 
@@ -84,9 +84,9 @@ class GramQuery:
         Calibrated as pivots, they leave little to compute for a model with one more feature.
         """
         columns = self._columns(centres)
-        sums, pairs = _sums(columns), list(combinations(self.leveled, 2))
+        sums, pairs = totals(columns), list(combinations(self.leveled, 2))
         return [
-            Question(self.by, self.where, {**sums, **_products(columns)}),
+            Question(self.by, self.where, {**sums, **products_of(columns)}),
             *(Question((*self.by, name), self.where, sums) for name in self.leveled),
             *(Question((*self.by, *pair), self.where, {"rows": ROWS}) for pair in pairs),
         ]
@@ -155,9 +155,9 @@ class GramQuery:
         self, columns: list[CentredColumn], plans: list[Plan], extremes: bool
     ) -> tuple[list[float], list[float], list[bool]]:
         """The means of some columns and of their squares; if asked for, whether a column is constant."""
-        measures = _sums(columns)
+        measures = totals(columns)
         measures |= {f"p{i}": total(column, column) for i, column in enumerate(columns)}
-        measures |= _extremes(columns) if extremes else {}
+        measures |= extremes_of(columns) if extremes else {}
         # By the same column as the products: what is calibrated for those then serves here too.
         table = self._asked(Question(self.by, self.where, measures), plans)
         matrix, count = _matrix(table, len(self.by)), len(columns)
@@ -228,7 +228,7 @@ class GramQuery:
         constant = ~unsure & (own <= CONSTANT * squares)
         if unsure.any():
             columns, at = self._columns(centres), np.flatnonzero(unsure.any(axis=0))
-            measures = _extremes([columns[i] for i in at])
+            measures = extremes_of([columns[i] for i in at])
             extremes = self._asked(Question(self.by, self.where, measures), plans)
             order = np.argsort(self._key_codes(extremes, keys))
             least, largest = np.split(_matrix(extremes, len(self.by))[order], 2, axis=1)
@@ -300,25 +300,6 @@ class GramQuery:
     def _key_codes(self, table: pa.Table, keys: list[Any]) -> NDArray[np.int64]:
         """For each row of an answer the position of its key."""
         return _codes(table.column(0), keys) if self.by else np.zeros(table.num_rows, np.int64)
-
-
-def _sums(columns: Sequence[CentredColumn]) -> dict[str, Measure]:
-    return {"rows": ROWS, **{f"s{i}": total(column) for i, column in enumerate(columns)}}
-
-
-def _products(columns: Sequence[CentredColumn]) -> dict[str, Measure]:
-    """The products of each two, in the order of the upper triangle of a matrix."""
-    return {
-        f"p{i}_{j}": total(columns[i], columns[j])
-        for i in range(len(columns))
-        for j in range(i, len(columns))
-    }
-
-
-def _extremes(columns: Sequence[CentredColumn]) -> dict[str, Measure]:
-    """The least value of each, then the largest of each."""
-    least = {f"min{i}": extreme(MIN, column) for i, column in enumerate(columns)}
-    return least | {f"max{i}": extreme(MAX, column) for i, column in enumerate(columns)}
 
 
 def _codes(column: pa.ChunkedArray, values: Sequence[Any]) -> NDArray[np.int64]:

@@ -22,10 +22,12 @@ class LinearRegression(LinearModel):
 
     Rows where the target or a feature is NULL are left out. Values that are NaN or infinite are an error.
 
-    Numbers are centred before they are squared, so a feature may be far from zero and of any scale. With
-    `fit_intercept=False` they cannot be, and such a feature loses digits. Features of which a combination
-    is 3 in a million of their length, or less, count as dependent; scikit-learn's own limit is `tol`, by
-    default 1 in a million of the longest feature.
+    Numbers are centred before they are squared, so a feature may be far from zero and of any scale from 1e-120
+    to 1e150, and whatever `where` leaves out or an update has deleted is of no effect. With
+    `fit_intercept=False` they cannot be centred, and a feature far from zero loses digits. Features of which a
+    combination is 3 in a million of their length, or less, count as dependent; scikit-learn's own limit is
+    `tol`, by default 1 in a million of the longest feature. Of one that is a part r of their length,
+    coefficients have an error of some 1e-15 / r².
 
     Args:
         categorical: The features whose values are levels; text is in any case.
