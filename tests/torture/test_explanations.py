@@ -72,16 +72,16 @@ class Shop:
         return rows
 
 
-def assert_rerun(shop: Shop, told: Explanation, measure: str, among: np.ndarray) -> None:
+def assert_rerun(shop: Shop, explained: Explanation, measure: str, among: np.ndarray) -> None:
     """Each influence is that of the question without these rows, of a sum over `among`."""
-    assert len(told)
+    assert len(explained)
     ours = (shop.city == "Quito") & among
     value = shop.measured(measure, ours)
-    for row in told:
+    for row in explained:
         without = shop.measured(measure, ours & ~shop.rows_of(row["explanation"]))
         assert row["without"] == pytest.approx(without, rel=1e-9)
         assert row["influence"] == pytest.approx(value - without, rel=1e-9, abs=1e-9 * abs(value))
-    assert not told.verify()
+    assert not explained.verify()
 
 
 QUITO: dict[str, Any] = {"where": "city = 'Quito'", "attributes": ["kind", "state"]}
@@ -97,9 +97,9 @@ def test_rows_of_another_scale_are_removed(engine: str, fill: float, measure: st
     shop = Shop.of(fill=fill)
     if measure in ("min(x)", "max(x)"):
         shop = Shop.of(fill=sign * fill, where="Quito")
-    told = shop.wide(engine).why(measure, min_support=1e-3, **QUITO)
-    assert "sales.state = 'bad'" in {row["explanation"] for row in told}
-    assert_rerun(shop, told, measure, EVERY)
+    explained = shop.wide(engine).why(measure, min_support=1e-3, **QUITO)
+    assert "sales.state = 'bad'" in {row["explanation"] for row in explained}
+    assert_rerun(shop, explained, measure, EVERY)
 
 
 @pytest.mark.parametrize("fill", [1e20, math.nan, math.inf, -9999.0])
@@ -114,10 +114,10 @@ def test_rows_that_a_filter_or_an_update_leaves_out(engine: str, fill: float) ->
         assert_rerun(shop, supposed.why(measure, **QUITO), measure, kept)
     wide.query(["kind"], measures={"mean": "avg(x)"})
     wide.update("sales", delete="state = 'bad'")
-    told = wide.why("avg(x)", **QUITO)
-    assert_rerun(shop, told, "avg(x)", kept)
-    assert told.best["explanation"] == "sales.kind = 'web'"
-    assert not told.is_small
+    explained = wide.why("avg(x)", **QUITO)
+    assert_rerun(shop, explained, "avg(x)", kept)
+    assert explained.best["explanation"] == "sales.kind = 'web'"
+    assert not explained.is_small
 
 
 @pytest.mark.parametrize("engine", ["reference", *LOCAL])
@@ -125,38 +125,38 @@ def test_versions_with_and_without_rows_of_another_scale(engine: str) -> None:
     shop = Shop.of(fill=1e20)
     wide = shop.wide(engine)
     wide.update("sales", delete="state = 'bad'")
-    told = wide.explain_change("sum(x)", a=0, b=1, attributes=["kind", "state"], depth=1)
-    assert told.best["explanation"] == "sales.state = 'bad'"
-    assert told.best["without"] == pytest.approx(0, abs=1e-9)
+    explained = wide.explain_change("sum(x)", a=0, b=1, attributes=["kind", "state"], depth=1)
+    assert explained.best["explanation"] == "sales.state = 'bad'"
+    assert explained.best["without"] == pytest.approx(0, abs=1e-9)
     left = math.fsum(shop.x[shop.state != "bad"])
-    assert told.best["before"] == pytest.approx(left, rel=1e-12)
-    assert told.best["after"] == pytest.approx(left, rel=1e-12)
-    assert not told.verify()
-    assert not told.is_small
+    assert explained.best["before"] == pytest.approx(left, rel=1e-12)
+    assert explained.best["after"] == pytest.approx(left, rel=1e-12)
+    assert not explained.verify()
+    assert not explained.is_small
 
 
 @pytest.mark.parametrize(("mean", "spread"), [(1e9, 1.0), (1e6, 1e-6), (0.0, 1e-20), (0.0, 1e20)])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_means_far_from_spreads(engine: str, mean: float, spread: float) -> None:
     shop = Shop.of(mean + spread * np.random.default_rng(4).normal(size=ROWS))
-    told = shop.wide(engine).why("avg(x)", **QUITO)
-    assert told.best["explanation"] == "sales.kind = 'web'"
-    assert not told.is_small
+    explained = shop.wide(engine).why("avg(x)", **QUITO)
+    assert explained.best["explanation"] == "sales.kind = 'web'"
+    assert not explained.is_small
     value = shop.measured("avg(x)", shop.city == "Quito")
-    for row in told:
+    for row in explained:
         kept = (shop.city == "Quito") & ~shop.rows_of(row["explanation"])
         assert row["without"] == pytest.approx(shop.measured("avg(x)", kept), rel=1e-14)
     gap = value - shop.measured("avg(x)", shop.city != "Quito")
-    assert told.gap == pytest.approx(gap, rel=1e-6, abs=1e-15 * abs(mean))
+    assert explained.gap == pytest.approx(gap, rel=1e-6, abs=1e-15 * abs(mean))
 
 
 @pytest.mark.spark
 def test_rows_of_another_scale_on_spark(spark: Any, tmp_path: Any) -> None:
     shop = Shop.of(fill=1e20)
     wide = shop.wide(spark_engine_named("hybrid, frames", spark, tmp_path))
-    told = wide.why("avg(x)", depth=1, min_support=1e-3, **QUITO)
-    assert told.best["explanation"] == "sales.state = 'bad'"
-    assert_rerun(shop, told, "avg(x)", EVERY)
+    explained = wide.why("avg(x)", depth=1, min_support=1e-3, **QUITO)
+    assert explained.best["explanation"] == "sales.state = 'bad'"
+    assert_rerun(shop, explained, "avg(x)", EVERY)
 
 
 # -- a gap that is hardly one ----------------------------------------------------------------------
@@ -179,12 +179,12 @@ def noise(rows: int = 4_000, shift: float = 0.0) -> WideTable:
 @pytest.mark.parametrize("measure", ["mean", "total", "n", "avg(x)", "sum(2 * x)", "count(x)"])
 def test_a_gap_within_its_standard_error(measure: str) -> None:
     wide = noise()
-    told = [wide.why(measure, f"kind = {kind}", attributes=["city"]) for kind in range(6)]
-    told += [
+    explained = [wide.why(measure, f"kind = {kind}", attributes=["city"]) for kind in range(6)]
+    explained += [
         wide.explain_change(measure, f"kind = {kind}", f"kind = {kind + 1}", attributes=["city"])
         for kind in range(6)
     ]
-    small = [one for one in told if one.standard_error and abs(one.gap) < one.standard_error]
+    small = [one for one in explained if one.standard_error and abs(one.gap) < one.standard_error]
     assert len(small) > 3, "without a cause two thirds of the differences are within an error"
     for one in small:
         assert one.is_small
@@ -202,9 +202,9 @@ def test_the_standard_error() -> None:
         ).rows()[0]
         for op in ("=", "<>")
     )
-    told = wide.why("mean", "city = 'Quito'")
+    explained = wide.why("mean", "city = 'Quito'")
     expected = math.sqrt(ours["v"] / ours["n"] + theirs["v"] / theirs["n"])
-    assert told.standard_error == pytest.approx(expected, rel=1e-3)
+    assert explained.standard_error == pytest.approx(expected, rel=1e-3)
     fixed = wide.why("mean", "city = 'Quito'", expected=10.5)
     assert fixed.standard_error == pytest.approx(math.sqrt(ours["v"] / ours["n"]), rel=1e-3)
     assert not fixed.is_small
@@ -213,9 +213,9 @@ def test_the_standard_error() -> None:
 
 
 def test_a_gap_that_is_one() -> None:
-    told = noise(shift=1.0).why("mean", "city = 'Quito'")
-    assert not told.is_small
-    assert "hardly" not in str(told)
+    explained = noise(shift=1.0).why("mean", "city = 'Quito'")
+    assert not explained.is_small
+    assert "hardly" not in str(explained)
 
 
 def test_a_gap_of_causes_against_each_other() -> None:
@@ -228,10 +228,10 @@ def test_a_gap_of_causes_against_each_other() -> None:
     graph = ct.JoinGraph(engine="local")
     graph.add_relation("sales", pa.table(table))
     wide = graph.calibrate({"share": "sum(x) / count(*)"})
-    told = wide.why("share", "city = 'Quito'", attributes=["kind"])
-    assert told.best["closed"] > 2
-    assert told.is_small
-    assert told.sentence == (
+    explained = wide.why("share", "city = 'Quito'", attributes=["kind"])
+    assert explained.best["closed"] > 2
+    assert explained.is_small
+    assert explained.sentence == (
         "The gap of 0.625 from share where city = 'Quito' to the other rows (5) is hardly one: leaving out "
         "single values makes larger differences. Without sales.kind = 'web' (50 % of the rows), share where "
         "city = 'Quito' would be -8.75 instead of 5.625."
@@ -297,18 +297,18 @@ def test_measures_that_are_no_number(engine: str, value: float | None) -> None:
     ):
         with pytest.raises(QueryError, match=problem):
             ask()
-    told = wide.why("avg(x)", "city = 'a'", expected=1.0, attributes=["kind"])
-    assert told.best["explanation"] == "sales.kind = 'u'"
-    assert (told.best["without"], told.best["reference"]) == (1.0, 1.0)
-    assert told.best["closed"] == 1.0
+    explained = wide.why("avg(x)", "city = 'a'", expected=1.0, attributes=["kind"])
+    assert explained.best["explanation"] == "sales.kind = 'u'"
+    assert (explained.best["without"], explained.best["reference"]) == (1.0, 1.0)
+    assert explained.best["closed"] == 1.0
 
 
 def test_every_row_beside_what_is_expected() -> None:
     table = {"kind": ["u", "v", "v"], "x": [9.0, 1.0, 1.0]}
     graph = ct.JoinGraph(engine="local")
     graph.add_relation("sales", pa.table(table))
-    told = graph.calibrate().why("avg(x)", "x > 0", expected=1.0, attributes=["kind"])
-    assert told.best["explanation"] == "sales.kind = 'u'"
+    explained = graph.calibrate().why("avg(x)", "x > 0", expected=1.0, attributes=["kind"])
+    assert explained.best["explanation"] == "sales.kind = 'u'"
 
 
 def test_a_gap_too_large_for_a_number() -> None:

@@ -76,16 +76,16 @@ class Rows:
 
     def __post_init__(self) -> None:
         rng = np.random.default_rng(self.seed)
-        made = {
+        columns = {
             "store": rng.integers(0, 8, self.rows),
             "item": rng.integers(0, 20, self.rows),
             "x": rng.normal(size=self.rows),
             "size": rng.normal(size=8),
             "weight": rng.normal(size=20),
         }
-        of_size, of_weight = made["size"][made["store"]], made["weight"][made["item"]]
-        made["y"] = 2 * made["x"] + of_size - 3 * of_weight + 0.3 * rng.normal(size=self.rows)
-        for name, values in made.items():
+        of_size, of_weight = columns["size"][columns["store"]], columns["weight"][columns["item"]]
+        columns["y"] = 2 * columns["x"] + of_size - 3 * of_weight + 0.3 * rng.normal(size=self.rows)
+        for name, values in columns.items():
             object.__setattr__(self, name, values)
 
     def having(self, **columns: np.ndarray) -> Rows:

@@ -148,14 +148,14 @@ class Explanation(Tabular):
         start = f"Without {best['explanation']} ({_percent(best['support'])} of the rows), {name}"
         if self._is_change:
             change = minus(side.value, other.value)
-            told = f"{start} would have changed by {shown(best['without'])} instead of {shown(change)} "
-            told += f"from {other.label} to {side.label}"
+            answer = f"{start} would have changed by {shown(best['without'])} instead of {shown(change)} "
+            answer += f"from {other.label} to {side.label}"
             part = "of the change"
         else:
-            told = f"{start} {side.phrase} would be {shown(best['without'])} instead of "
-            told += shown(side.value)
+            answer = f"{start} {side.phrase} would be {shown(best['without'])} instead of "
+            answer += shown(side.value)
             part = f"of the gap to {self._comparison.gap.phrase}"
-        return f"{told}." if self.is_small else f"{told}: {_percent(best['closed'])} {part}."
+        return f"{answer}." if self.is_small else f"{answer}: {_percent(best['closed'])} {part}."
 
     def verify(self) -> list[dict[str, Any]]:
         """Leave the rows of each explanation really out, and ask again.
