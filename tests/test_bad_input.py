@@ -968,8 +968,8 @@ EXCLUSIONS = [
         "relations that do not hang together",
         lambda: wide().query(relations=["regions", "sales"]),
         QueryError,
-        "These relations do not hang together without the ones left out: sales; regions. Keep the "
-        "relations that connect them.",
+        "No declared joins connect these relations without the ones left out: sales; regions. "
+        "Add stores, or declare a join between them with add_join.",
     ),
     Case(
         "unknown relation",

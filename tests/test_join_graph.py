@@ -174,6 +174,7 @@ def test_a_predicate_waits_for_what_a_relation_left_out_would_supply(engine: str
         graph.add_relation(name, {label: list(values) for label, values in columns.items()})
     graph.add_join("R", "X", on=["A", "K"])
     graph.add_join("R", "Y", on=["D", "K"])
+    graph.add_join("X", "Y", on="K")
     result = graph.calibrate().query(where="X.A < Y.D", relations=["X", "Y"], group_by=["x", "y"])
     xs, ys = (list(zip(*tables[name].values(), strict=True)) for name in "XY")
     expected = Counter((x, y) for a, k, x in xs for d, other, y in ys if k == other and a < d)

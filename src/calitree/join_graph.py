@@ -13,7 +13,7 @@ from calitree.engines.registry import engine_of
 from calitree.errors import QueryError, SchemaError, TreeError
 from calitree.jointree.decompose import given_tree, join_tree
 from calitree.jointree.hypertree import Hypertree
-from calitree.jointree.joins import On, checked_join, checked_name, joint_kind
+from calitree.jointree.joins import On, checked_join, checked_name, column_classes, joint_kind
 from calitree.jointree.schema import (
     Attribute,
     ColumnName,
@@ -53,7 +53,6 @@ class JoinGraph:
         self.engine: Engine = engine_of(engine)
         self._relations: dict[str, Relation] = {}
         self._joins: list[Join] = []
-        self._parent: dict[ColumnName, ColumnName] = {}
 
     def add_relation(self, name: str, source: Any) -> None:
         """Add a table.
@@ -73,8 +72,6 @@ class JoinGraph:
         checked_name(name, self._relations)
         table = self.engine.load(name, source)
         self._relations[name] = Relation(name, table)
-        for column in table.kinds:
-            self._parent[name, column] = (name, column)
 
     def add_join(
         self,
@@ -121,10 +118,7 @@ class JoinGraph:
 
     def _unite(self, join: Join) -> None:
         """Make the columns of a join one attribute each."""
-        parent = dict(self._parent)
-        for x, y in join.pairs:
-            parent[_root(parent, (join.right, y))] = _root(parent, (join.left, x))
-        for columns in _classes(parent):
+        for columns in self._classes(*self._joins, join):
             seen: dict[str, str] = {}
             for relation, column in columns:
                 if relation in seen:
@@ -134,14 +128,18 @@ class JoinGraph:
                         "another name and join that."
                     )
                 seen[relation] = column
-        self._parent = parent
         self._joins.append(join)
+
+    def _classes(self, *joins: Join) -> list[tuple[ColumnName, ...]]:
+        """All columns, those together that these joins make equal."""
+        relations = self._relations.values()
+        return column_classes(((r.name, column) for r in relations for column in r.columns), joins)
 
     @property
     def schema(self) -> Schema:
         """The graph as declared so far, as a value."""
         attributes = {}
-        for columns in _classes(self._parent):
+        for columns in self._classes(*self._joins):
             kinds = {self._relations[relation].columns[column] for relation, column in columns}
             name = ".".join(columns[0])
             attributes[name] = Attribute(name, columns, joint_kind(kinds))
@@ -288,20 +286,6 @@ def open_tree(
         [{'n': 2}]
     """
     return WideTable(*read_tree(path, engine_of(engine), version))
-
-
-def _root(parent: Mapping[ColumnName, ColumnName], column: ColumnName) -> ColumnName:
-    while parent[column] != column:
-        column = parent[column]
-    return column
-
-
-def _classes(parent: Mapping[ColumnName, ColumnName]) -> list[tuple[ColumnName, ...]]:
-    """The columns that joins make equal, together."""
-    classes: dict[ColumnName, list[ColumnName]] = {}
-    for column in parent:
-        classes.setdefault(_root(parent, column), []).append(column)
-    return list(map(tuple, classes.values()))
 
 
 def _pairs(left: str, right: str, on: On | None) -> list[tuple[str, str]]:

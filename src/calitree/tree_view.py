@@ -135,13 +135,17 @@ class TreeView:
             where: A condition in SQL.
             measures: Names of the pivot's measures, or `{name: expression}`; by default all of the
                 pivot's.
-            relations: The relations to join; by default all.
+            relations: The relations to join; by default all. Joined is what is declared between these
+                by `JoinGraph.add_join`: columns that are equal only through a relation left out may
+                differ, and are then written as `relation.column`. Declare `a.t = c.t` too if that is to
+                hold without b, which both join.
 
         Returns:
             The answer; it is converted when it is first read.
 
         Raises:
-            QueryError: If the query names what is not there, or cannot be answered.
+            QueryError: If the query names what is not there, or cannot be answered; also if no declared
+                joins connect the relations.
             ExpressionError: If an expression cannot be parsed or typed.
 
         Example:

@@ -153,7 +153,8 @@ class WideTable(TreeView):
         Args:
             table: What `JoinGraph.add_relation` takes, or a `Joinable`.
             on: A column, a list of columns, or `{column here: column of the table}`; they may be of
-                several relations. By default the columns named as those that relations here join on.
+                several relations. By default the columns named as those that relations here join on. A
+                bare name joins all relations that have it, `relation.column` that one.
             name: The name of the new relation.
 
         Returns:

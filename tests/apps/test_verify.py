@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import calitree as ct
 from calitree.apps.verify.check import compare
+from calitree.apps.verify.plain import from_clause
 from calitree.cli import demo
 from calitree.cli.main import app
 from calitree.engines.local.encoding import values
@@ -44,6 +45,25 @@ def test_a_wrong_message_is_found() -> None:
     checked = wide.verify()
     assert not checked.ok and not checked
     assert "in the join" in str(checked)
+
+
+def test_the_join_is_built_by_the_declared_joins_alone() -> None:
+    """a.t = c.t holds through b, so not without it; d is joined twice."""
+    graph = ct.JoinGraph("reference")
+    rows = {"t": [1, 1, 2, None], "k": [1, 2, 1, 1]}
+    graph.add_relation("a", rows)
+    graph.add_relation("b", {"t": [1, 2]})
+    graph.add_relation("d", {"k": [1, 1]})
+    graph.add_relation("c", rows)
+    for left, right, column in ("abt", "cbt", "ack", "cdk", "adk"):
+        graph.add_join(left, right, on=column)
+    text = from_clause(graph.schema, {name: name for name in "adc"}, "duckdb")
+    assert text == (
+        'FROM "a" JOIN "d" ON "a"."k" = "d"."k" JOIN "c" ON "a"."k" = "c"."k" AND "c"."k" = "d"."k"'
+    )
+    checked = graph.calibrate().verify([{"relations": ["a", "c"]}, {"relations": ["a", "b", "c"]}])
+    assert checked.ok
+    assert [check.result.rows() for check in checked.checks] == [[{"n": 10}], [{"n": 3}]]
 
 
 def test_compare_sees_every_kind_of_difference() -> None:

@@ -37,7 +37,7 @@ _built: list[Built] = []
 def oracle(wide: WideTable, database: Database, asked: dict[str, Any]) -> Any:
     """The same question as SQL over the wide table that DuckDB builds, once for several questions."""
     query = wide.snapshot.bind(Question(**asked)).query
-    schema, connection = wide.schema, duck()
+    schema, connection = wide.snapshot.schema_of(query), duck()
     supplied = {attribute for name in query.relations for attribute in schema.columns_of[name]}
     wanted = Built(database, query.relations, tuple(sorted(supplied)))
     if not _built or _built[0].database is not database or _built[0][1:] != wanted[1:]:

@@ -71,7 +71,8 @@ def plan(snapshot: Snapshot, question: Question) -> Plan:
     compiled = plans.get(question.key)
     if compiled is None:
         planned = plan_query(snapshot, question)
-        compiled = compile_plan(snapshot.schema, planned, planned.available.messages)
+        schema = snapshot.schema_of(planned.placement.query)
+        compiled = compile_plan(schema, planned, planned.available.messages)
     if not compiled.plan.ways:
         compiled = compiled.explained(state.engine)
         if not compiled.plan.refreshed:
@@ -81,12 +82,13 @@ def plan(snapshot: Snapshot, question: Question) -> Plan:
 
 def prepare(snapshot: Snapshot, question: Question, key: object, is_main: bool) -> Compiled:
     """The question of this key, planned on what the store holds now; what is stale is refreshed."""
-    state, schema, cache = snapshot.state, snapshot.schema, snapshot.cache
+    state, cache = snapshot.state, snapshot.cache
     plans = cache.plans(state.store.epoch)
     known = plans.get(key)
     if known is not None:
         return known
     planned = plan_query(snapshot, question)
+    schema = snapshot.schema_of(planned.placement.query)
     stale, stored = [message.edge for message in planned.plan.refreshed], planned.available.stored
     if not stale:
         compiled = compile_plan(schema, planned, stored)

@@ -77,7 +77,8 @@ class Maintenance:
         state = snapshot.state
         assert state.changes is not None
         self.engine, self.store, self.changes = updatable(state.engine), state.store, state.changes
-        self.schema, self.placement, self.tree = snapshot.schema, placement, placement.tree
+        self.schema = snapshot.schema_of(placement.query)
+        self.placement, self.tree = placement, placement.tree
         self.stored, self.stale = available.stored, available.stale
         self._can_subtract = all(a.semiring.minus for a in placement.query.aggregates)
         self.messages: dict[Edge, Message] = {}

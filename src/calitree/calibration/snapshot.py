@@ -15,10 +15,17 @@ from weakref import ref
 from calitree.cache import LRUCache, cached_property
 from calitree.calibration.adjust import Adjustment
 from calitree.calibration.compiler import Compiled
-from calitree.calibration.planning.placement import Placement, subtrees_of, with_bindings
+from calitree.calibration.planning.placement import (
+    Placement,
+    Subtrees,
+    subtrees_of,
+    with_bindings,
+)
 from calitree.calibration.projection import Projection
 from calitree.calibration.state import QUESTIONS_REMEMBERED, TreeState
 from calitree.engines.api.contraction import Table
+from calitree.jointree.hypertree import Hypertree
+from calitree.jointree.remainder import remaining_schema, remaining_tree
 from calitree.jointree.schema import Relation, Schema
 from calitree.query.binder import MeasureLike, Query, Question, bind
 from calitree.query.measure import Measure, measure_of
@@ -127,15 +134,24 @@ class Snapshot:
         """A measure, compiled; most questions ask for the pivot's measures."""
         return self.bindings.measures.of(
             (given, joined) if isinstance(given, str) else None,
-            lambda: measure_of(given, self.schema, joined),
+            lambda: measure_of(given, remaining_schema(self.schema, joined), joined),
         )
 
     # -- where annotations stand -----------------------------------------------------------------
 
+    def schema_of(self, query: Query) -> Schema:
+        """The graph of the relations that a query joins."""
+        return remaining_schema(self.schema, query.relations)
+
     def placement(self, query: Query) -> Placement:
-        """A query's annotations on the tree."""
-        tree, key = self.state.tree, (query.relations, query.aggregates)
-        subtrees = self.state.subtrees.of(key, lambda: subtrees_of(tree, query))
+        """A query's annotations on the tree, or on what is left of it."""
+
+        def on_tree() -> tuple[Hypertree, Subtrees]:
+            tree = remaining_tree(self.state.tree, self.schema_of(query))
+            return tree, subtrees_of(tree, query)
+
+        key = query.relations, query.aggregates
+        tree, subtrees = self.state.subtrees.of(key, on_tree)
         return Placement(tree, query, self.revisions, subtrees)
 
     @property

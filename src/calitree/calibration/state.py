@@ -71,7 +71,7 @@ class TreeState:
             raise QueryError("Ask for at least one measure.")
         self._changes = Changes(self.engine)
         self.maintain(self.maintenance)
-        self.subtrees = LRUCache[Subtrees](QUESTIONS_REMEMBERED)
+        self.subtrees = LRUCache[tuple[Hypertree, Subtrees]](QUESTIONS_REMEMBERED)
         self._lock = Lock()
 
     def maintain(self, mode: Mode) -> None:

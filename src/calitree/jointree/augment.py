@@ -26,6 +26,10 @@ from calitree.jointree.bag import Bag
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.joins import On, checked_join, checked_name, joint_kind
 from calitree.jointree.schema import Attribute, Join, Relation, Schema, find_column
+from calitree.sql.analysis import Resolved
+
+Pair = tuple[Resolved, str]
+"""What a column of the tree stands for, and the column of an added relation that joins it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +40,7 @@ class Joinable:
         relation: Its name and its table.
         keys: The attributes that it joins on, and its columns for them.
         prefix: What the names of its own attributes begin with.
+        joins: Its joins with the relations whose columns these were named by.
 
     Example:
         >>> from calitree.jointree.augment import joinable
@@ -47,6 +52,7 @@ class Joinable:
     relation: Relation
     keys: Mapping[str, str]
     prefix: str
+    joins: tuple[Join, ...]
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -63,9 +69,10 @@ def joinable(
         return table
     chosen = checked_name(_name(table, schema) if name is None else name, schema.relations)
     relation = Relation(chosen, engine.load(chosen, table), added=True)
-    keys = _common(schema, relation) if on is None else _keys(schema, relation, on)
-    _checked_joins(schema, relation, keys)
-    return Joinable(relation, keys, _prefix(engine, chosen))
+    pairs = _common(schema, relation) if on is None else _given(schema, relation, on)
+    joins = _checked_joins(schema, relation, pairs)
+    keys = {theirs.attribute: column for theirs, column in pairs}
+    return Joinable(relation, keys, _prefix(engine, chosen), joins)
 
 
 def augmented(schema: Schema, tree: Hypertree, added: Joinable) -> tuple[Schema, Hypertree]:
@@ -94,28 +101,32 @@ def _name(table: Any, schema: Schema) -> str:
     return next(option for option in (name, *numbered) if option.lower() not in taken)
 
 
-def _common(schema: Schema, relation: Relation) -> dict[str, str]:
+def _common(schema: Schema, relation: Relation) -> list[Pair]:
     """The columns whose names are those of columns that relations here join on."""
-    keys: dict[str, str] = {}
+    pairs: dict[str, Pair] = {}
+    shared = [a for a in schema.attributes.values() if len(a.columns) > 1]
     for column in relation.columns:
         named = {
-            attribute.name
-            for attribute in schema.attributes.values()
-            if len(attribute.columns) > 1
-            and any(theirs.lower() == column.lower() for _, theirs in attribute.columns)
+            attribute: owners
+            for attribute in shared
+            if (
+                owners := [r for r, theirs in attribute.columns if theirs.lower() == column.lower()]
+            )
         }
         if len(named) == 1:
-            keys.setdefault(named.pop(), column)
-    if not keys:
+            ((attribute, owners),) = named.items()
+            theirs = Resolved(attribute.name, tuple(owners), attribute.kind)
+            pairs.setdefault(attribute.name, (theirs, column))
+    if not pairs:
         raise SchemaError(
             f"{relation.name} has no column that is named as one which relations here join on. Say "
             "which columns join: on='column', a list, or {ours: theirs}."
         )
-    return keys
+    return list(pairs.values())
 
 
-def _keys(schema: Schema, relation: Relation, on: On) -> dict[str, str]:
-    """The attributes that the relation joins on, and its columns for them."""
+def _given(schema: Schema, relation: Relation, on: On) -> list[Pair]:
+    """The columns that the relation is to join on."""
     pairs: list[tuple[str, str]]
     if isinstance(on, Mapping):
         pairs = [(str(left), str(right)) for left, right in on.items()]
@@ -127,16 +138,15 @@ def _keys(schema: Schema, relation: Relation, on: On) -> dict[str, str]:
         raise SchemaError(f"on is a column, a list of columns or {{ours: theirs}}; got {on!r}.")
     if not pairs:
         raise SchemaError(f"The join with {relation.name} names no column.")
-    keys: dict[str, str] = {}
+    keys: dict[str, Pair] = {}
     for left, right in pairs:
-        column = find_column(right, relation)
-        attribute = schema.column(left).attribute
-        if attribute in keys or column in keys.values():
+        column, theirs = find_column(right, relation), schema.column(left)
+        if theirs.attribute in keys or any(column == other for _, other in keys.values()):
             raise SchemaError(
                 f"{left} = {relation.name}.{right} is one too many: a column joins with one other."
             )
-        keys[attribute] = column
-    return keys
+        keys[theirs.attribute] = theirs, column
+    return list(keys.values())
 
 
 _USES: WeakKeyDictionary[Engine, Counter[str]] = WeakKeyDictionary()
@@ -156,16 +166,17 @@ def _prefix(engine: Engine, name: str) -> str:
         return name if uses[name] == 1 else f"{name}#{uses[name]}"
 
 
-def _checked_joins(schema: Schema, relation: Relation, keys: Mapping[str, str]) -> list[Join]:
-    """The joins with the relations that have the keys."""
-    pairs: dict[str, list[tuple[str, str]]] = {}
-    for name, column in keys.items():
-        (owner, theirs), *_ = schema.attributes[name].columns
-        pairs.setdefault(owner, []).append((theirs, column))
-    return [
+def _checked_joins(schema: Schema, relation: Relation, pairs: Iterable[Pair]) -> tuple[Join, ...]:
+    """The joins with all relations that a pair of columns names: a bare name may be of several."""
+    joined: dict[str, list[tuple[str, str]]] = {}
+    for theirs, column in pairs:
+        for owner in theirs.owners:
+            own = schema.columns_of[owner][theirs.attribute]
+            joined.setdefault(owner, []).append((own, column))
+    return tuple(
         checked_join(schema.relations[owner], relation, Join(owner, relation.name, tuple(columns)))
-        for owner, columns in pairs.items()
-    ]
+        for owner, columns in joined.items()
+    )
 
 
 def with_relation(schema: Schema, added: Joinable) -> Schema:
@@ -180,8 +191,7 @@ def with_relation(schema: Schema, added: Joinable) -> Schema:
             name = f"{added.prefix}.{column}"
             attributes[name] = Attribute(name, ((relation.name, column),), kind)
     relations = {**schema.relations, relation.name: relation}
-    joins = _checked_joins(schema, relation, keys)
-    return Schema(relations, (*schema.joins, *joins), attributes)
+    return Schema(relations, (*schema.joins, *added.joins), attributes)
 
 
 def with_leaf(tree: Hypertree, schema: Schema, leaf: Bag, keys: frozenset[str]) -> Hypertree:

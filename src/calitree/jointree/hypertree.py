@@ -35,6 +35,7 @@ class Hypertree:
         relations: The attributes of each relation.
         rows: How many rows a relation has, if that is known.
         added: The relations that were added to a tree which had messages already.
+        whole: The tree of all relations, if in this one some are left out; see `remaining_tree`.
 
     Raises:
         TreeError: One of the properties does not hold; the message names the attribute or relation.
@@ -52,6 +53,7 @@ class Hypertree:
     relations: Mapping[str, frozenset[str]] = field(hash=False)
     rows: Callable[[str], int] | None = field(default=None, compare=False, repr=False)
     added: frozenset[str] = frozenset()
+    whole: Hypertree | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_tree(self.bags, self.edges)
@@ -80,6 +82,12 @@ class Hypertree:
         return {
             a: frozenset(bag.name for bag in self.bags if a in bag.attributes) for a in attributes
         }
+
+    @cached_property
+    def detached(self) -> frozenset[str]:
+        """The attributes that the tree of all relations does not have."""
+        own = frozenset(self._holders)
+        return frozenset() if self.whole is None else own.difference(self.whole._holders)
 
     @cached_property
     def shared(self) -> frozenset[str]:
@@ -172,21 +180,24 @@ class Hypertree:
         """
         return self.bag(a).attributes & self.bag(b).attributes
 
-    def extra(self, a: str, b: str) -> frozenset[str]:
-        """What is in the separator only because bags were extended. In a message it is like γ.
+    def implied(self, a: str, b: str) -> frozenset[str]:
+        """What a message keeps if its key says nothing else: the separator as it first was.
+
+        That is the one of the tree with all its relations, before bags were extended for others.
 
         Args:
             a: The name of a bag.
             b: That of a neighbour.
 
         Returns:
-            Attributes of the separator, for a relation that was added later.
+            The attributes, each named by its first column.
 
         Example:
-            >>> wide.tree.extra("sales", "stores")
-            frozenset()
+            >>> wide.tree.implied("sales", "stores")
+            frozenset({'sales.store'})
         """
-        return self.separator(a, b) & (self.bag(a).extra | self.bag(b).extra)
+        tree = self.whole or self
+        return tree.separator(a, b) - (tree.bag(a).extra | tree.bag(b).extra)
 
     def home(self, relation: str) -> str:
         """X(R): the bag that a relation is mapped to.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from calitree.errors import SchemaError
-from calitree.jointree.schema import Join, Relation
+from calitree.jointree.schema import ColumnName, Join, Relation
 from calitree.types import Kind, common_kind
 
 On = str | Sequence[str] | Mapping[str, str]
@@ -38,6 +38,26 @@ def checked_join(left: Relation, right: Relation, join: Join) -> Join:
                 "Cast one of them in the source first."
             )
     return join
+
+
+def column_classes(
+    columns: Iterable[ColumnName], joins: Iterable[Join]
+) -> list[tuple[ColumnName, ...]]:
+    """These columns, those together that the joins make equal; all columns of the joins are among them."""
+    parent = {column: column for column in columns}
+
+    def root(column: ColumnName) -> ColumnName:
+        while parent[column] != column:
+            column = parent[column]
+        return column
+
+    for join in joins:
+        for x, y in join.pairs:
+            parent[root((join.right, y))] = root((join.left, x))
+    classes: dict[ColumnName, list[ColumnName]] = {}
+    for column in parent:
+        classes.setdefault(root(column), []).append(column)
+    return list(map(tuple, classes.values()))
 
 
 def joint_kind(kinds: set[Kind]) -> Kind:

@@ -179,15 +179,24 @@ class Schema:
         """How many rows a relation has; an engine may count them when first asked."""
         return self.relations[name].table.rows
 
+    def declared_joins(self, relations: Iterable[str]) -> tuple[Join, ...]:
+        """The joins declared between these relations, in the order of their declaration."""
+        among = frozenset(relations)
+        return tuple(join for join in self.joins if among.issuperset((join.left, join.right)))
+
     def components(self, among: Iterable[str] | None = None) -> list[list[str]]:
-        """The relations grouped by whether a chain of shared attributes connects them."""
+        """The relations grouped by whether a chain of joins declared between them connects them."""
         left = list(self.relations if among is None else among)
+        joins = self.declared_joins(left)
         groups: list[list[str]] = []
         while left:
             group, frontier = [left[0]], [left.pop(0)]
             while frontier:
-                attributes = self.columns_of[frontier.pop()].keys()
-                near = [other for other in left if attributes & self.columns_of[other].keys()]
+                one = frontier.pop()
+                joined = {
+                    name for j in joins if one in (j.left, j.right) for name in (j.left, j.right)
+                }
+                near = [other for other in left if other in joined]
                 left = [other for other in left if other not in near]
                 group += near
                 frontier += near

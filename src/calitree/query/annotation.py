@@ -42,6 +42,17 @@ class Exclude:
 
 
 @dataclass(frozen=True)
+class Detach:
+    """R̄ of a relation that made columns equal: A is an attribute of its own, in these relations."""
+
+    attribute: str
+    relations: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.attribute} by itself"
+
+
+@dataclass(frozen=True)
 class Augment:
     """R⁺: join relation R, which the tree did not have at first. On the bag R is mapped to."""
 
@@ -84,7 +95,7 @@ class Lift:
         return f"λ({', '.join(map(str, self.expressions))})"
 
 
-Annotation = GroupBy | SumOut | Exclude | Augment | Update | Select | Lift
+Annotation = GroupBy | SumOut | Exclude | Detach | Augment | Update | Select | Lift
 
 
 @dataclass(frozen=True)

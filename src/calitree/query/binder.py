@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from calitree.errors import QueryError, did_you_mean
+from calitree.jointree.remainder import connecting_relations, remaining_schema
 from calitree.jointree.schema import Schema
 from calitree.query.annotation import COUNT, Aggregate
 from calitree.query.measure import Custom, Measure
@@ -26,7 +27,7 @@ class Question(NamedTuple):
         where: An SQL condition that rows must satisfy; None for all rows.
         measures: Names of the tree's measures, or new ones as `{name: expression}`; None for all of
             the tree's.
-        relations: The relations to join; None for all.
+        relations: The relations to join, by the joins declared between them; None for all.
 
     Example:
         >>> from calitree import Question
@@ -79,6 +80,7 @@ def bind(
 ) -> Query:
     """Resolve and check a question. `known` are the measures that may be asked for by name."""
     joined = _joined(schema, question.relations)
+    schema = remaining_schema(schema, joined)
     group_by = _group_by(schema, question.group_by, joined)
     where: tuple[Expression, ...] = ()
     if question.where is not None:
@@ -154,9 +156,10 @@ def _joined(schema: Schema, relations: Sequence[str] | None) -> tuple[str, ...]:
     parts = schema.components(joined)
     if len(parts) > 1:
         listed = "; ".join(", ".join(part) for part in parts)
+        missing = ", ".join(connecting_relations(schema, joined))
         raise QueryError(
-            f"These relations do not hang together without the ones left out: {listed}. "
-            "Keep the relations that connect them."
+            f"No declared joins connect these relations without the ones left out: {listed}. "
+            f"Add {missing or 'others'}, or declare a join between them with add_join."
         )
     return joined
 

@@ -53,7 +53,7 @@ class Difference(Tabular):
             group_by: Columns to group by.
             where: An SQL condition.
             measures: Names of measures, or `{name: expression}`; None means those of the tree.
-            relations: The relations to join; None means all.
+            relations: The relations to join, as for `WideTable.query`; None means all.
 
         Returns:
             The groups that differ.

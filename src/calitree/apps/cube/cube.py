@@ -167,7 +167,7 @@ class Cube:
             group_by: Columns to group by.
             where: An SQL condition; that of the cube is not implied.
             measures: Names of measures, or `{name: expression}`; None means those of the tree.
-            relations: The relations to join; None means all.
+            relations: The relations to join, as for `WideTable.query`; None means all.
 
         Returns:
             The answer.

@@ -15,6 +15,7 @@ from sqlglot import exp
 from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Engine, SparkBacked, on_spark
 from calitree.errors import EngineError
+from calitree.jointree.remainder import remaining_schema
 from calitree.jointree.schema import Schema
 from calitree.query.binder import Query
 from calitree.sql.quoting import quote
@@ -82,29 +83,41 @@ def wide_sql(
     schema: Schema, relations: Iterable[str], attributes: Iterable[str], dialect: str
 ) -> tuple[str, dict[str, Table]]:
     """The join of these relations with these attributes as its columns, and the tables it reads."""
-    wanted = set(relations)
-    left = [name for name in schema.relations if name in wanted]
-    aliases = {name: f"r{i}" for i, name in enumerate(left)}
-    order: list[str] = []
-    clauses: list[str] = []
-    sources: dict[str, exp.Expr] = {}
+    joined = [name for name in schema.relations if name in set(relations)]
+    aliases = {name: f"r{i}" for i, name in enumerate(joined)}
+    schema = remaining_schema(schema, joined)
+    chosen = []
+    for attribute in attributes:
+        owner, column = next(c for c in schema.attributes[attribute].columns if c[0] in aliases)
+        source = exp.column(column, aliases[owner], quoted=True)
+        chosen.append(exp.alias_(source, attribute, quoted=True).sql(dialect))
+    sql = f"SELECT {', '.join(chosen) or '1 AS one'} {from_clause(schema, aliases, dialect)}"
+    return sql, {alias: schema.relations[name].table for name, alias in aliases.items()}
+
+
+def from_clause(schema: Schema, aliases: Mapping[str, str], dialect: str) -> str:
+    """FROM and the joins declared between some relations, given the alias of each."""
+    joins = schema.declared_joins(aliases)
+    first, *left = aliases
+    text, joined = f"FROM {quote(aliases[first], dialect=dialect)}", {first}
     while left:
         # The next one that joins with those before it.
-        name = next(n for n in left if not order or schema.columns_of[n].keys() & sources.keys())
+        near = (n for n in left if any({n} < {j.left, j.right} <= joined | {n} for j in joins))
+        name = next(near, left[0])
         left.remove(name)
-        tests = []
-        for attribute, column in schema.columns_of[name].items():
-            own = exp.column(column, aliases[name], quoted=True)
-            if attribute in sources:
-                tests.append(exp.EQ(this=sources[attribute].copy(), expression=own).sql(dialect))
-            else:
-                sources[attribute] = own
-        on = f" ON {' AND '.join(tests)}" if order else ""
-        clauses.append(f"{aliases[name]}{on}")
-        order.append(name)
-    chosen = [exp.alias_(sources[a].copy(), a, quoted=True).sql(dialect) for a in attributes]
-    sql = f"SELECT {', '.join(chosen) or '1 AS one'} FROM {' JOIN '.join(clauses)}"
-    return sql, {aliases[name]: schema.relations[name].table for name in order}
+        joined.add(name)
+        tests = [
+            exp.EQ(
+                this=exp.column(a, aliases[join.left], quoted=True),
+                expression=exp.column(b, aliases[join.right], quoted=True),
+            ).sql(dialect)
+            for join in joins
+            if name in (join.left, join.right) and joined.issuperset((join.left, join.right))
+            for a, b in join.pairs
+        ]
+        alias = quote(aliases[name], dialect=dialect)
+        text += f" JOIN {alias} ON {' AND '.join(tests) or 'TRUE'}"
+    return text
 
 
 def attributes_of(query: Query) -> set[str]:

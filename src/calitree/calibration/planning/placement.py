@@ -12,7 +12,7 @@ to there they are kept as if they were grouped by (the paper's rewrite of multi-
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ from calitree.query.annotation import (
     Aggregate,
     Annotation,
     Augment,
+    Detach,
     Exclude,
     GroupBy,
     Select,
@@ -43,8 +44,9 @@ class Subtree(NamedTuple):
     supplied: frozenset[str]
     """The attributes of these relations."""
     separator: frozenset[str]
-    extra: frozenset[str]
-    """What is in the separator only because bags were extended."""
+    implied: frozenset[str]
+    """What a message keeps if its key says nothing else."""
+    detached: tuple[Detach, ...]
     columns: tuple[Aggregate, ...]
     """The parts of the aggregates that a message along the edge must have."""
 
@@ -64,10 +66,18 @@ def subtrees_of(tree: Hypertree, query: Query) -> Subtrees:
             relations=relations,
             supplied=frozenset().union(*(tree.relations[r] for r in relations)),
             separator=tree.separator(*edge),
-            extra=tree.extra(*edge),
+            implied=tree.implied(*edge),
+            detached=detached_among(tree, relations),
             columns=tuple(dict.fromkeys(part for part in parts if not part.is_one)),
         )
     return subtrees
+
+
+def detached_among(tree: Hypertree, relations: Iterable[str]) -> tuple[Detach, ...]:
+    """The attributes that came of leaving relations out, as far as these relations have them."""
+    ordered = sorted(relations)
+    owners = {a: tuple(r for r in ordered if a in tree.relations[r]) for a in sorted(tree.detached)}
+    return tuple(Detach(attribute, names) for attribute, names in owners.items() if names)
 
 
 @dataclass(frozen=True)
@@ -168,10 +178,12 @@ class Placement:
         """The key of each message under this placement."""
         keys = {}
         for edge, subtree in self.subtrees.items():
-            extra = subtree.extra & subtree.supplied
+            kept = frozenset(self.keep[edge])
             annotations: set[Annotation] = {
-                *map(GroupBy, self.beyond_separator[edge] | extra),
+                *map(GroupBy, kept - subtree.implied),
+                *map(SumOut, (subtree.implied & subtree.supplied) - kept),
                 *map(Select, self.selected[edge]),
+                *subtree.detached,
                 *(effect for effect, bag in self._effects if bag in subtree.bags),
             }
             keys[edge] = MessageKey(*edge, frozenset(annotations))
@@ -199,6 +211,8 @@ class Placement:
         for bag in tree.bags:
             result += [(Select(p), bag.name) for p in self.where(bag.name, parents.get(bag.name))]
         result += [(e, bag) for e, bag in self._effects if not isinstance(e, Update)]
+        detached = detached_among(tree, query.relations)
+        result += [(detach, tree.home(detach.relations[0])) for detach in detached]
         lifts = {lift for aggregate in query.aggregates for lift in aggregate.lifts}
         ordered = sorted(lifts, key=lambda lift: [e.text for e in lift.expressions])
         result += [(lift, tree.home(lift.relation)) for lift in ordered]

@@ -24,10 +24,10 @@ from calitree.query.binder import Question
 
 def plan_query(snapshot: Snapshot, question: Question) -> Planned:
     """How to answer a question: each pass takes the results of those before it."""
-    state, pivot, schema = snapshot.state, snapshot.pivot, snapshot.schema
+    state, pivot, projection = snapshot.state, snapshot.pivot, snapshot.bind(question)
+    schema = snapshot.schema_of(projection.query)
     if state.missing:
         schema = avoiding(schema, state.missing)
-    projection = snapshot.bind(question)
     placement = with_bindings(snapshot.placement(projection.query), pivot)
     available = find_messages(state, schema, placement)
     root = choose_root(state, schema, placement, available)
