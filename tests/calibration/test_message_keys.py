@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from calitree.calibration.branch import Branch
 from calitree.calibration.planning.placement import Placement
+from calitree.engines.api.contraction import stored_parts
 from calitree.query.annotation import Exclude, GroupBy, Select, Update
 from calitree.query.binder import Question
 from calitree.wide_table import WideTable
@@ -35,18 +36,23 @@ def contents(wide: WideTable) -> dict[Any, Any]:
     rows_by_key = {}
     for message in wide.state.store.pinned:
         rows = wide.engine.arrow(message.table).to_pylist()
-        names = {name: str(aggregate) for aggregate, name in message.columns.items()}
+        parts = {str(a): stored_parts(name, a.semiring) for a, name in message.columns.items()}
+        names = {name for listed in parts.values() for name in listed}
         rows_by_key[message.key] = {
             aggregate: sorted(
                 (
                     tuple(str(v) for k, v in row.items() if k not in names),
-                    round(row[name], 6) if isinstance(row[name], float) else row[name],
+                    *(rounded(row[name]) for name in listed),
                 )
                 for row in rows
             )
-            for name, aggregate in names.items()
+            for aggregate, listed in parts.items()
         }
     return rows_by_key
+
+
+def rounded(value: Any) -> Any:
+    return round(value, 6) + 0.0 if isinstance(value, float) else value
 
 
 def test_equal_keys_have_equal_messages() -> None:
