@@ -21,6 +21,7 @@ class Kind(Enum):
     TIMESTAMP = "timestamp"
     TIMESTAMP_TZ = "timestamp with time zone"
     TIME = "time"
+    DURATION = "duration"
     BINARY = "binary"
     NULL = "null"
     OTHER = "other"
@@ -84,11 +85,14 @@ _BY_PREFIX = {
     "double": Kind.FLOAT,
     "string": Kind.STRING,
     "large_string": Kind.STRING,
+    "string_view": Kind.STRING,
     "date": Kind.DATE,
     "time32": Kind.TIME,
     "time64": Kind.TIME,
+    "duration": Kind.DURATION,
     "binary": Kind.BINARY,
     "large_binary": Kind.BINARY,
+    "binary_view": Kind.BINARY,
     "fixed_size_binary": Kind.BINARY,
     "null": Kind.NULL,
 }
@@ -105,7 +109,5 @@ def kind_of_arrow(dtype: object) -> Kind:
         text = text.removeprefix("dictionary<values=")
     if text.startswith("timestamp"):
         return Kind.TIMESTAMP_TZ if "tz=" in text else Kind.TIMESTAMP
-    if text.startswith("string_view"):
-        return Kind.STRING
     name = text.split("[")[0].split("(")[0].split(",")[0]
     return _BY_PREFIX.get(name, _BY_PREFIX.get(name.rstrip("0123456789"), Kind.OTHER))

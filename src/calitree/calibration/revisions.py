@@ -99,7 +99,7 @@ class Updated(Signed):
         self.engine, self.name, self.revision = engine, name, revision
         self.before: Table | None = before
         self.old, self.change = old, change
-        self._kinds = before.kinds
+        self._kinds, self._unsupported = before.kinds, before.unsupported
         self._rows = before.rows + change.came - change.went
         self._null_free = change.null_free(before.null_free)
         self._parts: Signed | None = None
@@ -114,6 +114,11 @@ class Updated(Signed):
     def kinds(self) -> Mapping[str, Kind]:
         """Column names, in order, and their kinds; no part is loaded."""
         return self._kinds
+
+    @property
+    def unsupported(self) -> Mapping[str, str]:
+        """Columns that cannot be used; no part is loaded."""
+        return self._unsupported
 
     @property
     def rows(self) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from calitree.calibration.revisions import Rows, Updated, is_arrow
 from calitree.calibration.snapshot import Snapshot
 from calitree.calibration.state import ArrowTypes
+from calitree.dml.fitting import first_misfit, fitted
 from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Updatable, on_spark, updatable
 from calitree.errors import UpdateError, did_you_mean
@@ -103,7 +104,7 @@ class UpdateTarget:
             )
         if isinstance(source, Sequence) and not len(source):
             return self.types.empty_table()
-        return self._typed(arrow_table(self.name, source), some_columns)
+        return self._typed(arrow_table(self.name, source, self.types), some_columns)
 
     def _has(self, columns: pa.Schema) -> bool:
         """Whether these are some of its columns, not all, and have their types."""
@@ -127,8 +128,10 @@ class UpdateTarget:
     def _typed(self, given: pa.Table, some_columns: bool) -> pa.Table:
         import pyarrow as pa
 
-        given_as = {self.column(name): name for name in given.column_names}
-        if len(given_as) < len(given.column_names):
+        ignored = self.relation.table.unsupported
+        columns = [name for name in given.column_names if find_name(name, ignored) is None]
+        given_as = {self.column(name): name for name in columns}
+        if len(given_as) < len(columns):
             raise UpdateError(f"{self.name}: some column is given twice: {given.column_names}.")
         lacking = [name for name in self.types.names if name not in given_as]
         if lacking and not some_columns:
@@ -141,13 +144,14 @@ class UpdateTarget:
         arrays = []
         for field in fields:
             column = given.column(given_as[field.name])
-            try:
-                arrays.append(column.cast(field.type))
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            values = fitted(column, field.type)
+            if values is None:
+                value = first_misfit(column, field.type)
                 raise UpdateError(
                     f"{self.name}.{field.name} is {field.type}, and what is given is {column.type}: "
-                    f"{str(error).rstrip('.')}."
-                ) from None
+                    f"{value!r} does not fit. Convert it first."
+                )
+            arrays.append(values)
         return pa.table(arrays, schema=pa.schema(fields))
 
     def arrow(self, rows: Rows) -> pa.Table:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from calitree.calibration.branch import Branch
 from calitree.calibration.revisions import Change, Rows, count, updated
+from calitree.dml.fitting import first_misfit, fitted
 from calitree.dml.target import Columns, UpdateTarget
 from calitree.engines.api.contraction import Contraction, Input, Output, Table
 from calitree.engines.api.signed import Linear, Signed
@@ -251,8 +252,6 @@ def assignment(target: UpdateTarget, values: Mapping[str, str], where: str | Non
 
 
 def _assigned(target: UpdateTarget, part: Rows, formulas: Mapping[str, Expression]) -> pa.Table:
-    import pyarrow as pa
-
     from calitree.sql.evaluator import evaluate
 
     rows, types = target.arrow(part), target.types
@@ -261,11 +260,12 @@ def _assigned(target: UpdateTarget, part: Rows, formulas: Mapping[str, Expressio
     for column, formula in formulas.items():
         values = evaluate(formula.node, old, rows.num_rows)
         field = types.field(column)
-        try:
-            rows = rows.set_column(types.get_field_index(column), field, values.cast(field.type))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        new = fitted(values, field.type)
+        if new is None:
+            value = first_misfit(values, field.type)
             raise UpdateError(
-                f"{target.name}.{column} is {field.type} and cannot be {formula}: "
-                f"{str(error).rstrip('.')}."
-            ) from None
+                f"{target.name}.{column} is {field.type} and cannot be {formula}, which is "
+                f"{values.type}: {value!r} does not fit. Cast it."
+            )
+        rows = rows.set_column(types.get_field_index(column), field, new)
     return rows

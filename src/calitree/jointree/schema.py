@@ -136,6 +136,8 @@ class Schema:
                 return QueryError(
                     f"{name} is not available: {relation.name} is left out of this query."
                 )
+        for relation in map(self.relations.__getitem__, available):
+            refuse_unsupported(name, relation)
         options = [column for r in available for column in self.relations[r].columns]
         return SchemaError(f"No relation has a column {name!r}.{did_you_mean(name, options)}")
 
@@ -216,9 +218,18 @@ def find_column(name: str, relation: Relation) -> str:
     """The column of a name, exactly or the only one that differs in case."""
     match = find_name(name, relation.columns)
     if match is None:
+        refuse_unsupported(name, relation)
         hint = did_you_mean(str(name), relation.columns)
         raise SchemaError(f"{relation.name} has no column {name!r}.{hint}")
     return match
+
+
+def refuse_unsupported(name: object, relation: Relation) -> None:
+    """An error if a source has this column, and it is of a type that cannot be used."""
+    unsupported = relation.table.unsupported
+    match = find_name(name, unsupported)
+    if match is not None:
+        raise SchemaError(f"{relation.name}.{match} is {unsupported[match]}.")
 
 
 def find_name(name: object, options: Iterable[str]) -> str | None:

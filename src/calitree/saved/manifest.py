@@ -171,6 +171,8 @@ def _encoded_relation(relation: SavedRelation) -> Json:
     body = asdict(relation)
     body["kinds"] = {name: kind.value for name, kind in relation.kinds.items()}
     body["null_free"] = sorted(relation.null_free)
+    if not relation.unsupported:
+        del body["unsupported"]
     for file in body["source"]["files"]:
         file["stamp"] = list(file["stamp"])
         if relation.source.place == "copied":

@@ -216,6 +216,7 @@ def _saved_relation(name: str, table: Table, revision: int, origin: Origin) -> S
         null_free=table.null_free,
         nbytes=origin.nbytes,
         source=Source("nowhere") if origin.source is None else origin.source,
+        unsupported=dict(table.unsupported),
     )
 
 

@@ -7,8 +7,8 @@ guessed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import reduce
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial, reduce
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from urllib.parse import unquote
@@ -16,6 +16,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from calitree.errors import SchemaError
+from calitree.storage.column_types import plain_table, plain_type
 from calitree.storage.filesystem import (
     filesystem_of,
     is_url,
@@ -42,13 +43,15 @@ def is_parquet(files: list[str]) -> bool:
     return all(ending(file) in PARQUET for file in files)
 
 
-def read_files(name: str, files: list[str]) -> pa.Table:
-    """All rows of all files."""
+def read_files(name: str, files: list[str], types: pa.Schema | None = None) -> pa.Table:
+    """All rows of all files; columns of CSV that are text or booleans in `types` are read as such."""
     if is_parquet(files):
         schema_of_files(name, files)  # what does not fit together is found before anything is read
+    told = {f.name: f.type for f in types or () if f.type in (pa.string(), pa.bool_())}
+    read = partial(_read, types=told)
     tables = [
-        _with_columns(table, partition)
-        for table, partition in zip(_of_files(name, files, _read), partitions(files), strict=True)
+        _with_columns(plain_table(table), partition)
+        for table, partition in zip(_of_files(name, files, read), partitions(files), strict=True)
     ]
     schema = _common(name, files, [table.schema for table in tables])
     return pa.concat_tables([table.select(schema.names).cast(schema) for table in tables])
@@ -120,6 +123,7 @@ def _agreed(name: str, first: str, known: pa.Schema, file: str, other: pa.Schema
 
 def _joint(a: pa.DataType, b: pa.DataType, guessed: bool) -> pa.DataType | None:
     """The type of a column that two files give a type each, if there is one."""
+    a, b = plain_type(a) or a, plain_type(b) or b
     if a == b or pa.types.is_null(b):
         return a
     if pa.types.is_null(a):
@@ -186,7 +190,7 @@ def _schema(file: str) -> pa.Schema:
         return reader.schema
 
 
-def _read(file: str) -> pa.Table:
+def _read(file: str, types: Mapping[str, pa.DataType]) -> pa.Table:
     if ending(file) in PARQUET:
         from pyarrow import parquet
 
@@ -194,7 +198,7 @@ def _read(file: str) -> pa.Table:
             return whole.read().replace_schema_metadata(None)
     from pyarrow import csv
 
-    return csv.read_csv(_text(file), **_csv_options(file))
+    return csv.read_csv(_text(file), **_csv_options(file, types))
 
 
 def _text(file: str) -> pa.NativeFile | str:
@@ -205,7 +209,9 @@ def _text(file: str) -> pa.NativeFile | str:
     return system.open_input_stream(there)
 
 
-def _csv_options(file: str) -> dict[str, Any]:
+def _csv_options(
+    file: str, types: Mapping[str, pa.DataType] | None = None
+) -> dict[str, Any]:
     """As DuckDB and Spark read it: nothing between two commas is NULL, "" is an empty text."""
     from pyarrow import csv
 
@@ -213,7 +219,10 @@ def _csv_options(file: str) -> dict[str, Any]:
     return {
         "parse_options": csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         "convert_options": csv.ConvertOptions(
-            null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+            column_types=types,
         ),
     }
 

@@ -7,15 +7,16 @@ use already.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
 from calitree.errors import SchemaError
+from calitree.storage.column_types import plain_table, supported_columns
 from calitree.storage.files import read_files, refuse_duplicates, schema_of_files
 from calitree.storage.listing import files_of
 
-__all__ = ["ACCEPTED", "arrow_table", "files_of", "schema_of"]
+__all__ = ["ACCEPTED", "RelationRows", "arrow_table", "files_of", "relation_rows", "schema_of"]
 
 ACCEPTED = (
     "an Arrow table or dataset, a pandas or polars frame, a Spark DataFrame, anything with "
@@ -24,9 +25,26 @@ ACCEPTED = (
 )
 
 
-def arrow_table(name: str, source: Any) -> pa.Table:
-    """The whole source as one Arrow table; `name` is for errors."""
-    return _checked(name, _read(name, source))
+class RelationRows(NamedTuple):
+    """The rows of a relation, and why the other columns of its source cannot be used."""
+
+    table: pa.Table
+    unsupported: dict[str, str]
+
+
+def relation_rows(name: str, source: Any) -> RelationRows:
+    """The whole source as a relation: the columns that can be used; `name` is for errors."""
+    table = arrow_table(name, source)
+    columns = supported_columns(name, table.schema, is_read=True)
+    return RelationRows(table.select(columns.schema.names), columns.unsupported)
+
+
+def arrow_table(name: str, source: Any, types: pa.Schema | None = None) -> pa.Table:
+    """The whole source as one Arrow table, in the types that relations have; `name` is for errors.
+
+    CSV has no types, and what looks like a number may be text: where `types` says so, it is.
+    """
+    return plain_table(_checked(name, _read(name, source, types)))
 
 
 def schema_of(name: str, source: Any) -> pa.Schema:
@@ -40,7 +58,7 @@ def schema_of(name: str, source: Any) -> pa.Schema:
         schema = arrow_table(name, source.limit(0)).schema
     else:
         schema = arrow_table(name, source).schema
-    return _checked(name, schema.empty_table()).schema
+    return supported_columns(name, _checked(name, schema.empty_table()).schema).schema
 
 
 def _checked(name: str, table: pa.Table) -> pa.Table:
@@ -50,10 +68,10 @@ def _checked(name: str, table: pa.Table) -> pa.Table:
     return table
 
 
-def _read(name: str, source: Any) -> pa.Table:
+def _read(name: str, source: Any, types: pa.Schema | None) -> pa.Table:
     files = files_of(source)
     if files is not None:
-        return read_files(name, files)
+        return read_files(name, files, types)
     if isinstance(source, str):
         raise SchemaError(
             f"{name}: there is no file {source!r}, and names of tables are for Spark. A relation "
@@ -116,7 +134,9 @@ def _from_pandas(name: str, source: Any) -> pa.Table | None:
 
 def _from_polars(name: str, source: Any) -> pa.Table | None:
     frame = source.collect() if hasattr(source, "collect") else source
-    return frame.to_arrow() if hasattr(frame, "columns") else None
+    if not hasattr(frame, "columns"):
+        return None
+    return pa.table({label: _array(name, label, frame[label]) for label in frame.columns})
 
 
 def _from_spark(name: str, source: Any) -> pa.Table | None:
@@ -156,6 +176,8 @@ def _array(name: str, label: str, values: Any) -> pa.Array | pa.ChunkedArray:
         raise SchemaError(f"{name}: {label!r} is one text, not a list of values.")
     pandas = _library(values) == "pandas"
     try:
+        if _library(values) == "polars":
+            return values.to_arrow()
         typed = hasattr(values, "dtype")
         return pa.array(values if typed else list(values), from_pandas=pandas)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:

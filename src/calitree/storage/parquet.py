@@ -14,6 +14,7 @@ from pyarrow import parquet
 from calitree.cache import LRUCache
 from calitree.errors import EngineError
 from calitree.sql.parser import Expression
+from calitree.storage.column_types import plain_column, supported_columns
 from calitree.storage.files import Partition, footers_of, partitions
 from calitree.storage.filesystem import (
     MAX_REQUESTS,
@@ -49,7 +50,7 @@ def read_split(split: Split, types: Mapping[str, pa.DataType]) -> pa.Table:
     except (OSError, pa.ArrowException) as error:
         raise EngineError(f"Cannot read {shown(split.file)}: {reason(error)}.") from error
     columns = {
-        label: table.column(label).cast(dtype)
+        label: plain_column(f"{label} of {shown(split.file)}", table.column(label)).cast(dtype)
         if label in stored
         else pa.chunked_array([pa.repeat(split.partition[label], split.rows)], dtype)
         for label, dtype in types.items()
@@ -114,7 +115,8 @@ class ParquetColumns:
     def __init__(self, name: str, files: list[str], threads: int) -> None:
         self.name, self.files, self.threads = name, files, threads
         self._stamps = map_paths(stamp, files)
-        footers, self.schema = footers_of(name, files)
+        footers, schema = footers_of(name, files)
+        self.schema, self.unsupported = supported_columns(name, schema)
         self._footers = list(zip(files, footers, partitions(files), strict=True))
         self._bounds = LRUCache[tuple[Bounds, ...]](len(self.schema))
         self.rows = self.decoded_bytes = 0

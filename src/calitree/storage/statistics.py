@@ -22,9 +22,15 @@ from calitree.types import Kind, kind_of_arrow
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 """One flag for each row group."""
 
-_MAX_DIGITS = 38
 _RAW = (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ)
 """Kinds that are read as numbers: not all of their values are dates of Python."""
+
+_PHYSICAL = {
+    Kind.STRING: ("BYTE_ARRAY",),
+    Kind.FLOAT: ("FLOAT", "DOUBLE"),
+    Kind.BOOLEAN: ("BOOLEAN",),
+}
+"""How Parquet stores kinds that may also be converted from something else."""
 
 _UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 
@@ -66,7 +72,6 @@ def bounds_of(
     Those of floats are two, one of which holds for each row: those of the numbers, and NaN, which
     any row group may have.
     """
-    dtype = dtype.value_type if pa.types.is_dictionary(dtype) else dtype
     groups: list[GroupStatistics] = []
     lows, highs = [], []
     for footer, partition in files:
@@ -112,13 +117,19 @@ def _of_group(group: Any, at: int, dtype: pa.DataType) -> GroupStatistics:
         return GroupStatistics()
     nulls = known.null_count if known.has_null_count else None
     low = high = None
-    if known.has_min_max and _target(dtype) is not None:
+    if known.has_min_max and _target(dtype) is not None and _is_stored_as(dtype, known):
         raw = kind_of_arrow(dtype) in _RAW
         try:
             low, high = (known.min_raw, known.max_raw) if raw else (known.min, known.max)
         except ValueError:  # text that was cut within a character
             low = high = None
     return GroupStatistics(low, high, nulls != group.num_rows, nulls != 0)
+
+
+def _is_stored_as(dtype: pa.DataType, known: Any) -> bool:
+    """Whether a file has values as they are: no UUID as bytes, no float in two, no 0 and 1 for a boolean."""
+    physical = _PHYSICAL.get(kind_of_arrow(dtype))
+    return physical is None or known.physical_type in physical
 
 
 def _stored(label: str, dtype: pa.DataType, footer: FileMetaData) -> pa.DataType | None:
@@ -148,18 +159,14 @@ def _array(values: Sequence[Any], stored: pa.DataType | None, dtype: pa.DataType
 
 
 def _target(dtype: pa.DataType) -> pa.DataType | None:
-    """The type in which bounds of a column are compared; None if they are not.
-
-    A decimal of more digits is compared as a double if one of its values needs them, and which
-    values those are is not known here.
-    """
+    """The type in which bounds of a column are compared; None if they are not."""
     kind = kind_of_arrow(dtype)
     if kind is Kind.INTEGER:
         return pa.uint64() if pa.types.is_unsigned_integer(dtype) else pa.int64()
     if kind is Kind.DECIMAL:
-        return dtype if dtype.precision <= _MAX_DIGITS else None
+        return dtype
     if kind is Kind.FLOAT:
-        return None if pa.types.is_float16(dtype) else pa.float64()
+        return pa.float64()
     if kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ):
         return dtype
     return {

@@ -9,7 +9,7 @@ what they were again when they are read.
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from calitree.errors import EngineError, MissingRelationError
@@ -160,6 +160,8 @@ class SavedRelation:
     """About what its columns take in memory."""
     source: Source
     changes: tuple[SavedChange, ...] = ()
+    unsupported: dict[str, str] = field(default_factory=dict)
+    """Columns that it does not have, and why they cannot be used."""
 
     @property
     def revisions(self) -> tuple[int, ...]:

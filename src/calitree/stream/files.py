@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 from calitree.calibration.state import TreeState
+from calitree.dml.target import UpdateTarget
 from calitree.errors import UpdateError
 from calitree.storage.file_log import Entries, FileLog, Stamp
 from calitree.stream.intake import Intake, Stream
@@ -135,7 +136,9 @@ class FileStream(Stream):
                 return
             batch = FileBatch(listing, name)
             if not batch.is_read(state):
-                self.intake.take(batch, arrow_table(relation, str(self.directory / name)))
+                types = UpdateTarget.of(self.intake.branch.head, relation).types
+                rows = arrow_table(relation, str(self.directory / name), types)
+                self.intake.take(batch, rows)
 
     def _files(self) -> dict[str, Stamp]:
         """The data files, each with its modification time and size."""

@@ -31,6 +31,7 @@ from calitree.engines.reference import ReferenceEngine
 from calitree.errors import EngineError
 from calitree.sql.analysis import Resolved
 from calitree.sql.parser import Expression, parse
+from calitree.storage.column_types import plain_table
 from calitree.types import Kind
 from tests.support.scale import examples
 
@@ -619,7 +620,7 @@ def test_rows_are_selected(is_used: bool, where: str, base: list[Row]) -> None:
         (pa.time64("ns"), [10**9 + 1, None, 10**9, 5]),
         (pa.timestamp("ms", "UTC"), [1, None, 10**12, 1]),
         (pa.duration("s"), [1, None, 2, 1]),
-        (pa.decimal256(50, 3), [Decimal("1.125"), None, Decimal(0), Decimal(10) ** 40]),
+        (pa.decimal256(50, 3), [Decimal("1.125"), None, Decimal(0), Decimal(10) ** 30]),
         (pa.int8(), [1, None, -3, 1]),
     ],
     ids=str,
@@ -629,6 +630,7 @@ def test_rows_of_every_type_are_matched(is_used: bool, dtype: Any, values: list[
     column = pa.array(values, dtype)
     given = pa.table({"k": pa.chunked_array([column[:2], column[2:]]), "i": [1, 2, 3, 4]})
     table = engine.load("r", given)
+    given = plain_table(given)
     if is_used:
         table.codes("k", {"k": "k"})
     for at in range(4):
@@ -662,13 +664,15 @@ def test_a_dictionary_whose_type_has_changed_still_knows_its_values() -> None:
     assert book.size == 10
 
 
-def test_columns_of_lists_are_compared_too() -> None:
+def test_columns_of_lists_are_left_out() -> None:
     engine = LocalEngine()
     data = {"k": [1, 2, 2, None], "l": [[1], [2, None], None, []], "z": pa.nulls(4)}
     table = engine.load("r", pa.table(data))
-    for at in range(4):
-        one = pa.table(data).slice(at, 1)
-        assert engine.arrow(engine.matching(table, one)).to_pylist() == one.to_pylist()
+    assert list(table.unsupported) == ["l"]
+    used = pa.table(data).drop_columns(["l"])
+    for at, times in enumerate((1, 2, 2, 1)):
+        one = used.slice(at, 1)
+        assert engine.arrow(engine.matching(table, one)).to_pylist() == one.to_pylist() * times
     left = engine.settle([table], [engine.load("r", pa.table(data).slice(1, 2))])
     assert left.rows == 2
 

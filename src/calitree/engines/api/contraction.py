@@ -40,6 +40,10 @@ class Table(Protocol):
         """Column names, in order, and their kinds."""
 
     @property
+    def unsupported(self) -> Mapping[str, str]:
+        """Of a relation: columns of its source that it does not have, and why they cannot be used."""
+
+    @property
     def rows(self) -> int:
         """How many rows it has."""
 

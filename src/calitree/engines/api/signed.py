@@ -42,6 +42,11 @@ class Signed:
         return tables[0].kinds if tables else {}
 
     @property
+    def unsupported(self) -> Mapping[str, str]:
+        """Columns that cannot be used."""
+        return self.plus[0].unsupported if self.plus else {}
+
+    @property
     def rows(self) -> int:
         """How many rows are left."""
         return sum(table.rows for table in self.plus) - sum(table.rows for table in self.minus)

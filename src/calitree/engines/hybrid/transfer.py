@@ -33,6 +33,7 @@ from calitree.engines.spark.fields import (
     arrow_for_spark,
     decoded,
     fields_of,
+    in_process_type,
     null_free,
 )
 from calitree.engines.spark.table import SparkTable
@@ -141,7 +142,7 @@ def from_spark(book: Codebook, table: SparkTable) -> LocalTable:
 
 def _value(column: pa.ChunkedArray, field: Field) -> Value:
     if not field.coded:
-        return v.from_arrow(column).with_exact(field.exact)
+        return v.from_arrow(column.cast(in_process_type(column.type))).with_exact(field.exact)
     valid = None
     if column.null_count:
         valid = column.is_valid().to_numpy()

@@ -21,6 +21,7 @@ from calitree.engines.local import LocalEngine
 from calitree.engines.local.encoding.buckets import buckets_of
 from calitree.engines.local.encoding.wire import from_wire, merging, to_wire
 from calitree.engines.local.tables.tables import ArrowColumns, EncodedMessage, EncodedRelation
+from calitree.engines.spark.fields import in_process_type
 from calitree.errors import CalitreeError, EngineError
 from calitree.storage.filesystem import shown
 from calitree.storage.parquet import Split, read_split
@@ -75,10 +76,10 @@ class SparkRows:
         for batch in batches:
             waiting.append(batch)
             if sum(held.num_rows for held in waiting) >= BATCH_ROWS:
-                yield _in_utc(pa.Table.from_batches(waiting)), self.label
+                yield _in_process(pa.Table.from_batches(waiting)), self.label
                 waiting = []
         if waiting:
-            yield _in_utc(pa.Table.from_batches(waiting)), self.label
+            yield _in_process(pa.Table.from_batches(waiting)), self.label
 
 
 @dataclass(frozen=True)
@@ -218,14 +219,10 @@ def table_of(data: bytes) -> pa.Table:
     return pa.ipc.open_stream(data).read_all()
 
 
-def _in_utc(table: pa.Table) -> pa.Table:
-    """Timestamps with time zone come in that of the session; calitree has all of them in UTC."""
-    for at, field in enumerate(table.schema):
-        if pa.types.is_timestamp(field.type) and field.type.tz is not None:
-            table = table.set_column(
-                at, field.name, table.column(at).cast(pa.timestamp("us", "UTC"))
-            )
-    return table
+def _in_process(table: pa.Table) -> pa.Table:
+    """Rows of Spark's in the types that they have in this process."""
+    fields = [field.with_type(in_process_type(field.type)) for field in table.schema]
+    return table.cast(pa.schema(fields))
 
 
 def _groups(split: Split) -> str:

@@ -98,13 +98,13 @@ class LocalEngine:
     def load(self, name: str, source: Any) -> EncodedRelation:
         """A source as a base relation; of Parquet files only the schema is read."""
         from calitree.storage.files import is_parquet
-        from calitree.storage.frames import arrow_table, files_of
+        from calitree.storage.frames import files_of, relation_rows
         from calitree.storage.parquet import ParquetColumns
 
         files = files_of(source)
         if files is not None and is_parquet(files):
             return EncodedRelation(self.book, ParquetColumns(name, files, self.threads))
-        return EncodedRelation(self.book, ArrowColumns(arrow_table(name, source)))
+        return EncodedRelation(self.book, ArrowColumns(*relation_rows(name, source)))
 
     def arrow(self, table: Table) -> pa.Table:
         """The whole table, decoded."""

@@ -59,6 +59,7 @@ class ReferenceTable:
     null_free: frozenset[str] = frozenset()
     types: dict[str, Any] = field(default_factory=dict)
     """The Arrow types of relations' columns and of kept attributes."""
+    unsupported: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -82,13 +83,13 @@ class ReferenceEngine:
 
     def load(self, name: str, source: Any) -> ReferenceTable:
         """A relation of whatever can be converted to Arrow."""
-        from calitree.storage.frames import arrow_table
+        from calitree.storage.frames import relation_rows
 
-        table = arrow_table(name, source)
+        table, unsupported = relation_rows(name, source)
         kinds = {f.name: kind_of_arrow(f.type) for f in table.schema}
         types = {f.name: f.type for f in table.schema}
         rows = [{key: canonical(value) for key, value in row.items()} for row in table.to_pylist()]
-        return ReferenceTable(kinds, rows, types=types)
+        return ReferenceTable(kinds, rows, types=types, unsupported=unsupported)
 
     def how(self, contraction: Contraction) -> str:
         """Empty: it has only one strategy."""

@@ -97,6 +97,8 @@ def field_of(name: str, dtype: Any) -> Field:
     if text.startswith("decimal"):
         bound = 10**dtype.precision - 1
         return Field(name, text.upper(), Kind.DECIMAL, dtype.scale, bound)
+    if text.startswith("interval ") and "month" not in text and "year" not in text:
+        return Field(name, text.upper(), Kind.DURATION)
     kind, bound = _KINDS.get(text.split("(")[0].split(" ")[0], (Kind.OTHER, 0))
     return Field(name, text.upper(), kind, bound=bound)
 
@@ -107,10 +109,11 @@ def null_free(fields: Iterable[str], held: pa.Table) -> frozenset[str]:
     return frozenset(name for name, column in columns if column.null_count == 0)
 
 
-def in_utc(dtype: pa.DataType) -> pa.DataType:
-    """The type; a timestamp with a time zone in UTC, whatever the session's zone is."""
-    zoned = pa.types.is_timestamp(dtype) and dtype.tz is not None
-    return pa.timestamp("us", "UTC") if zoned else dtype
+def in_process_type(dtype: pa.DataType) -> pa.DataType:
+    """The type of a column that comes from Spark: instants in UTC, whatever the session's zone is."""
+    if pa.types.is_timestamp(dtype) and dtype.tz is not None:
+        return pa.timestamp("us", "UTC")
+    return pa.time64("us") if pa.types.is_time(dtype) else dtype
 
 
 def decoded(held: pa.Table, fields: Mapping[str, Field]) -> pa.Table:
@@ -122,10 +125,8 @@ def decoded(held: pa.Table, fields: Mapping[str, Field]) -> pa.Table:
 
 
 def _decoded(column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
-    if field.kind is Kind.TIMESTAMP_TZ:
-        return column.cast(pa.timestamp("us", "UTC"))
     if not field.coded:
-        return column
+        return column.cast(in_process_type(column.type))
     if field.scale:
         target = pa.decimal128(38, field.scale)
         chunks = column.cast(pa.decimal128(38, 0)).chunks
@@ -161,6 +162,8 @@ def _spark_type(dtype: pa.DataType) -> pa.DataType:
         return _spark_type(dtype.value_type)
     if pa.types.is_timestamp(dtype):
         return pa.timestamp("us", dtype.tz)
+    if pa.types.is_duration(dtype):
+        return pa.duration("us")
     if pa.types.is_decimal256(dtype):
         return pa.decimal128(min(38, dtype.precision), min(38, dtype.scale))
     if pa.types.is_time(dtype):

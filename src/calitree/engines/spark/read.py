@@ -18,7 +18,7 @@ from calitree.engines.spark.fields import arrow_for_spark, fields_of, null_free
 from calitree.engines.spark.runtime import Runtime
 from calitree.engines.spark.table import SparkTable
 from calitree.errors import SchemaError
-from calitree.storage.frames import arrow_table, files_of
+from calitree.storage.frames import files_of, relation_rows
 from calitree.types import Kind
 
 if TYPE_CHECKING:
@@ -35,12 +35,24 @@ def relation_of(runtime: Runtime, label: str, frame: DataFrame) -> SparkTable:
     fields = fields_of(label, schema.names, schema)
     present = frozenset(column.name for column in schema if not column.nullable)
     renamed = frame.toDF(*(field.name for field in fields.values()))
-    return SparkTable(runtime, label, fields, frame=renamed, null_free=present)
+    usable = {name: field for name, field in fields.items() if field.kind is not Kind.OTHER}
+    if not usable:
+        raise SchemaError(f"{label} has no column that can be used.")
+    if len(usable) < len(fields):
+        renamed = renamed.select(*(field.name for field in usable.values()))
+    table = SparkTable(runtime, label, usable, frame=renamed, null_free=present & usable.keys())
+    table.unsupported = {
+        name: f"{field.type.lower()}, which cannot be used here: cast it, or add what it holds as columns "
+        "or as a relation of its own"
+        for name, field in fields.items()
+        if name not in usable
+    }
+    return table
 
 
 def relation_of_arrow(runtime: Runtime, label: str, source: Any) -> SparkTable:
     """The rows of whatever Arrow data can be made of."""
-    given = arrow_table(label, source)
+    given, unsupported = relation_rows(label, source)
     held = arrow_for_spark(label, given)
     frame = runtime.local_frame(held)
     fields = fields_of(label, given.column_names, frame.schema)
@@ -48,7 +60,9 @@ def relation_of_arrow(runtime: Runtime, label: str, source: Any) -> SparkTable:
         if pa.types.is_uint64(dtype):  # a decimal only to Spark, which has no such integer
             fields[name] = replace(fields[name], kind=Kind.INTEGER)
     present = null_free(fields, held)
-    return SparkTable(runtime, label, fields, frame=frame, held=held, null_free=present)
+    table = SparkTable(runtime, label, fields, frame=frame, held=held, null_free=present)
+    table.unsupported = unsupported
+    return table
 
 
 def read(session: SparkSession, name: str, source: Any) -> DataFrame | None:

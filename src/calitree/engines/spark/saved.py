@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyarrow import parquet
 
-from calitree.engines.spark.fields import BIGINT, DECIMAL, Field, arrow_for_spark, fields_of, in_utc
+from calitree.engines.spark.fields import BIGINT, DECIMAL, Field, arrow_for_spark, fields_of, in_process_type
 from calitree.engines.spark.jobs import explained
 from calitree.engines.spark.read import is_table, read
 from calitree.engines.spark.runtime import Runtime
@@ -95,7 +95,7 @@ def restored_relation(runtime: Runtime, saved: SavedRelation) -> SparkTable:
         fields[name] = replace(fields[name], kind=kind)
     frame = partial(_rows_of, runtime, saved, fields)
     table = SparkTable(runtime, saved.name, fields, lazy_frame=frame, null_free=saved.null_free)
-    table.known_rows, table.saved = saved.rows, saved
+    table.known_rows, table.saved, table.unsupported = saved.rows, saved, saved.unsupported
     return table
 
 
@@ -147,7 +147,7 @@ def write(runtime: Runtime, table: SparkTable, path: str) -> SavedMessage:
 
         schema = to_arrow_schema(table.frame.select(*names).schema, timezone="UTC")
         _write_by_spark(runtime, table, path)
-    types = pa.schema(pa.field(column.name, in_utc(column.type)) for column in schema)
+    types = pa.schema(pa.field(column.name, in_process_type(column.type)) for column in schema)
     return SavedMessage(path, table.rows, table.nbytes, text_of_schema(types), columns)
 
 

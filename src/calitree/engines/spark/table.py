@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from calitree.engines.spark.fields import Field, in_utc
+from calitree.engines.spark.fields import Field, in_process_type
 from calitree.engines.spark.jobs import explained
 from calitree.engines.spark.runtime import Runtime
 from calitree.engines.spark.sql.whole_numbers import as_decimal
@@ -56,6 +56,8 @@ class SparkTable:
         self.known_rows: int | None = None if held is None else held.num_rows
         self.measured: set[str] = set()
         """The columns whose bounds come from the data, not from their types."""
+        self.unsupported: Mapping[str, str] = {}
+        """Columns of a relation's source that Spark has in a type that cannot be used."""
         self.given: Any = None
         """The path or the name that a relation was loaded by, if Spark itself reads it."""
         self.saved: SavedRelation | None = None
@@ -144,7 +146,7 @@ def arrow_schema(table: SparkTable) -> pa.Schema:
 
         schema = to_arrow_schema(table.frame.schema, timezone="UTC")
     return pa.schema(
-        pa.field(name, in_utc(dtype))
+        pa.field(name, in_process_type(dtype))
         for name, dtype in zip(table.fields, schema.types, strict=True)
     )
 

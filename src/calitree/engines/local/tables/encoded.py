@@ -41,6 +41,7 @@ class EncodedTable:
 
     def __init__(self, book: Codebook, rows: int) -> None:
         self.book, self.rows = book, rows
+        self.unsupported: Mapping[str, str] = {}
         self._codes: dict[tuple[str, str], Codes] = {}
         self._ids: dict[Key, Codes] = {}
         self._indexes: dict[Key, RowIndex] = {}

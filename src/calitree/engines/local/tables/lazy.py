@@ -24,8 +24,10 @@ from calitree.engines.local.tables.tables import (
 )
 from calitree.errors import EngineError, MissingRelationError, SchemaError
 from calitree.grouping import contiguous
-from calitree.storage.files import is_parquet, read_files
+from calitree.storage.column_types import supported_columns
+from calitree.storage.files import is_parquet
 from calitree.storage.filesystem import map_paths
+from calitree.storage.frames import relation_rows
 from calitree.storage.parquet import ParquetColumns
 from calitree.storage.table_format import (
     Origin,
@@ -49,8 +51,8 @@ class LazyColumns:
     def __init__(self, saved: SavedRelation, threads: int) -> None:
         self.saved, self.threads = saved, threads
         self.name, self.rows, self.decoded_bytes = saved.name, saved.rows, saved.nbytes
-        self.schema = schema_of_text(saved.schema)
-        self.null_free = saved.null_free
+        self.schema = supported_columns(saved.name, schema_of_text(saved.schema)).schema
+        self.unsupported, self.null_free = saved.unsupported, saved.null_free
 
     @cached_property
     def opened(self) -> Columns:
@@ -69,7 +71,7 @@ class LazyColumns:
             if is_parquet(files):
                 columns: Columns = ParquetColumns(name, files, self.threads)
             else:
-                columns = ArrowColumns(read_files(name, files))
+                columns = ArrowColumns(*relation_rows(name, files))
         except SchemaError as error:
             raise MissingRelationError(name, str(error).rstrip(".")) from error
         kinds = {field.name: kind_of_arrow(field.type) for field in columns.schema}

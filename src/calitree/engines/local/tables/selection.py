@@ -27,7 +27,7 @@ class ConcatenatedColumns:
 
     def __init__(self, parts: Sequence[SelectedColumns]) -> None:
         self.parts = [flat for part in parts for flat in _flat(*part)]
-        self.schema = parts[0][0].schema
+        self.schema, self.unsupported = parts[0][0].schema, parts[0][0].unsupported
         self.rows = sum(c.rows if rows is None else len(rows) for c, rows in self.parts)
 
     @cached_property

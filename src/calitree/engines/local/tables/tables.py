@@ -38,6 +38,7 @@ class Columns(Protocol):
     """Where a relation's columns come from: an Arrow table, or files that are read when needed."""
 
     schema: pa.Schema
+    unsupported: Mapping[str, str]
     rows: int
 
     @property
@@ -58,8 +59,9 @@ class Columns(Protocol):
 class ArrowColumns:
     """Columns in memory."""
 
-    def __init__(self, data: pa.Table) -> None:
+    def __init__(self, data: pa.Table, unsupported: Mapping[str, str] | None = None) -> None:
         self.data, self.schema, self.rows = data, data.schema, int(data.num_rows)
+        self.unsupported = unsupported or {}
 
     @property
     def nbytes(self) -> int:
@@ -89,6 +91,7 @@ class EncodedRelation(EncodedTable):
         super().__init__(book, columns.rows)
         self.columns = columns
         self.kinds = {f.name: kind_of_arrow(f.type) for f in columns.schema}
+        self.unsupported = columns.unsupported
         self._values: dict[str, pa.ChunkedArray] = {}
         self._lifts: dict[tuple[str, Key], Value] = {}
 
