@@ -99,8 +99,8 @@ def test_a_column_tells_which_rows_come_and_which_go(tmp_path: Path) -> None:
         (
             {"store": [1], "units": ["many"]},
             {},
-            "sales.units is int64, and what is given is string: Failed to parse string: 'many' as a "
-            "scalar of type int64.",
+            "sales.units is int64, and what is given is string: 'many' does not fit. "
+            "Convert it first.",
         ),
         (
             {"store": [1], "units": [1], "op": ["maybe"]},

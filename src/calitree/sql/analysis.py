@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from sqlglot import exp
 
 from calitree.errors import ExpressionError
+from calitree.sql.constants import EXAMPLES, constant
 from calitree.sql.nodes import cast, column, display, double, literal_kind, wider
 from calitree.types import Kind
 
@@ -87,10 +88,10 @@ class Analysis:
     def alike(self, left: Pair, right: Pair) -> list[exp.Expr]:
         """Two sides of a comparison, brought to one kind."""
         (a, ka), (b, kb) = left, right
-        if ka.is_temporal and isinstance(b, exp.Literal) and b.is_string:
-            b, kb = self._temporal(b, ka), ka
-        elif kb.is_temporal and isinstance(a, exp.Literal) and a.is_string:
-            a, ka = self._temporal(a, kb), kb
+        if isinstance(b, exp.Literal) and b.is_string:
+            b, kb = self._read(b, ka)
+        elif isinstance(a, exp.Literal) and a.is_string:
+            a, ka = self._read(a, kb)
         if ka.is_temporal and kb.is_temporal:
             return self.of_one_kind([(a, ka), (b, kb)])[0]
         if not ka.meets(kb):
@@ -98,6 +99,21 @@ class Analysis:
                 f"cannot compare {display(a)} ({ka.phrase}) with {display(b)} ({kb.phrase})"
             )
         return [a, b]
+
+    def _read(self, literal: exp.Literal, kind: Kind) -> Pair:
+        """Quoted text as a constant of the kind that it is compared with."""
+        if kind.is_temporal:
+            return self._temporal(literal, kind), kind
+        if kind in EXAMPLES:
+            return self.constant(literal.name, kind), kind
+        return literal, Kind.STRING
+
+    def constant(self, text: str, kind: Kind) -> exp.Expr:
+        """A constant time, duration or bytes."""
+        try:
+            return constant(text, kind)
+        except ValueError:
+            raise self.fail(f"'{text}' is not {kind.phrase}; {EXAMPLES[kind]}") from None
 
     def _temporal(self, literal: exp.Literal, kind: Kind) -> exp.Expr:
         """A quoted date or timestamp. Other text is an error now, not when rows are read."""

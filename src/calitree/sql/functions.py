@@ -100,6 +100,7 @@ FUNCTIONS: dict[type[exp.Expr], Function] = {
     # Conversions.
     exp.Cast: Function(_cast, "casts.cast", options=_target, spark=spark.cast),
     exp.TryCast: Function(_cast, "casts.try_cast", options=_target, spark=spark.cast),
+    exp.Interval: Function(conversions.interval),
     # Text.
     exp.Lower: Function(_of_text, "text.lower"),
     exp.Upper: Function(_of_text, "text.upper", spark=spark.upper),

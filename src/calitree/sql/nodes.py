@@ -21,6 +21,9 @@ TYPES = {
     Kind.DATE: "DATE",
     Kind.TIMESTAMP: "TIMESTAMPNTZ",
     Kind.TIMESTAMP_TZ: "TIMESTAMPTZ",
+    Kind.TIME: "TIME",
+    Kind.DURATION: "INTERVAL",
+    Kind.BINARY: "VARBINARY",
 }
 """The type that CAST to a kind is written with."""
 

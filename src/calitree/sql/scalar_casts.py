@@ -115,5 +115,8 @@ CONVERSIONS: dict[Kind, Callable[[Any], Any]] = {
     Kind.DATE: lambda value: to_timestamp(value).date(),
     Kind.TIMESTAMP: to_timestamp,
     Kind.TIMESTAMP_TZ: lambda value: to_timestamp(value, zone=True),
+    Kind.TIME: time.fromisoformat,
+    Kind.DURATION: lambda value: timedelta(microseconds=int(value)),
+    Kind.BINARY: lambda value: bytes(value, "utf-8"),
 }
 """By the kind to cast to."""

@@ -113,6 +113,8 @@ def single(node: exp.Expr) -> str | None:
 def cast(node: exp.Expr) -> str:
     """CAST and TRY_CAST, which take fewer texts than Spark's, and round where Spark's truncate."""
     source, kind, x = kind_of(node.this), target_of(node), sql(node.this)
+    if kind in _CONSTANTS:
+        return _CONSTANTS[kind].format(x=x)
     function = "TRY_CAST" if isinstance(node, exp.TryCast) else "CAST"
     if source is Kind.STRING and kind in TEXTS:
         x = _checked_text(node.this, re.sub(r"\?P<\w+>", "", TEXTS[kind]))
@@ -126,6 +128,13 @@ def cast(node: exp.Expr) -> str:
         return f"CONCAT(CAST({x} AS STRING), '+00')"
     return f"{function}({x} AS {sql(node.args['to'])})"
 
+
+_CONSTANTS = {
+    Kind.TIME: "TIME{x}",
+    Kind.DURATION: "MAKE_DT_INTERVAL(0, 0, 0, CAST(CAST({x} AS DECIMAL(24, 0)) / 1000000 AS DECIMAL(18, 6)))",
+    Kind.BINARY: "CAST({x} AS BINARY)",
+}
+"""Constants of kinds that nothing else is cast to."""
 
 _ROUND = {Kind.FLOAT: "RINT", Kind.DECIMAL: "ROUND"}
 """Doubles go to the even neighbour, decimals away from zero; Spark's casts would truncate."""

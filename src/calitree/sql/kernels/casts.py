@@ -6,6 +6,7 @@ Rounding follows DuckDB: doubles go to the even neighbour, decimals and text awa
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import time
 from decimal import Decimal
 
 import pyarrow as pa
@@ -34,6 +35,9 @@ _TYPES = {
     Kind.DATE: pa.date32(),
     Kind.TIMESTAMP: pa.timestamp("us"),
     Kind.TIMESTAMP_TZ: pa.timestamp("us", "UTC"),
+    Kind.TIME: pa.time64("us"),
+    Kind.DURATION: pa.duration("us"),
+    Kind.BINARY: pa.binary(),
 }
 
 
@@ -64,10 +68,10 @@ def try_cast(datum: Datum, kind: Kind) -> Datum:
     if is_null(datum):
         return null_of(kind)
     source = kind_of(datum)
-    if not is_castable(source, kind):
-        raise ExpressionError(f"a {source.value} cannot be cast to a {kind.value}")
     if (source, kind) in _CASTS:
         return _CASTS[source, kind](datum)
+    if not is_castable(source, kind):
+        raise ExpressionError(f"a {source.value} cannot be cast to a {kind.value}")
     return datum if source is kind else pc.cast(datum, _TYPES[kind])
 
 
@@ -235,5 +239,8 @@ _CASTS: dict[tuple[Kind, Kind], Callable[[Datum], Datum]] = {
     (Kind.DATE, Kind.TIMESTAMP_TZ): _timestamp("UTC"),
     (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ): _timestamp("UTC"),
     (Kind.STRING, Kind.TIMESTAMP_TZ): lambda datum: _timestamp_of_text(datum, True),
+    (Kind.STRING, Kind.TIME): lambda text: pa.scalar(time.fromisoformat(text.as_py())),
+    (Kind.STRING, Kind.DURATION): lambda text: pa.scalar(int(text.as_py()), pa.duration("us")),
+    (Kind.STRING, Kind.BINARY): lambda text: pc.cast(text, pa.binary()),
 }
 """The casts that Arrow would do in another way, by the kinds from and to which."""

@@ -225,6 +225,7 @@ _WIDEST = {
     Kind.FLOAT: pa.float64(),
     Kind.STRING: pa.large_string(),
     Kind.TIME: pa.time64("ns"),
+    Kind.DURATION: pa.duration("ns"),
     Kind.BINARY: pa.large_binary(),
 }
 

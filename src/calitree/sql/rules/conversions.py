@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from calitree.errors import ExpressionError
 from calitree.sql.analysis import Analysis, Pair
+from calitree.sql.constants import EXAMPLES
 from calitree.sql.nodes import cast
 from calitree.types import Kind
 
@@ -24,6 +25,9 @@ CASTS = {
     exp.DataType.Type.TIMESTAMPNTZ: Kind.TIMESTAMP,
     exp.DataType.Type.DATETIME: Kind.TIMESTAMP,
     exp.DataType.Type.TIMESTAMPTZ: Kind.TIMESTAMP_TZ,
+    exp.DataType.Type.TIME: Kind.TIME,
+    exp.DataType.Type.INTERVAL: Kind.DURATION,
+    exp.DataType.Type.VARBINARY: Kind.BINARY,
 }
 """The types that a value can be cast to, and their kinds."""
 
@@ -65,10 +69,20 @@ def cast_(analysis: Analysis, node: exp.Expr) -> Pair:
     if node.args.get("default"):
         raise analysis.fail("DEFAULT in a CAST is not supported")
     inner, source = analysis.normal(node.this)
+    if kind in EXAMPLES and isinstance(inner, exp.Literal) and inner.is_string:
+        return analysis.constant(inner.name, kind), kind
     if not is_castable(source, kind):
         raise analysis.fail(f"{source.phrase} cannot be cast to {kind.phrase}")
     result = cast(inner, kind)
     return exp.TryCast(**result.args, safe=True) if isinstance(node, exp.TryCast) else result, kind
+
+
+def interval(analysis: Analysis, node: exp.Expr) -> Pair:
+    """INTERVAL '90 minutes', or INTERVAL 90 MINUTE."""
+    if not isinstance(node.this, exp.Literal):
+        raise analysis.fail(f"{node.sql()} is not supported here")
+    text = f"{node.this.name} {node.text('unit')}"
+    return analysis.constant(text, Kind.DURATION), Kind.DURATION
 
 
 def is_castable(source: Kind, target: Kind) -> bool:

@@ -55,6 +55,10 @@ def common(a: pa.DataType, b: pa.DataType) -> pa.DataType:
         return pa.float64()
     if pa.types.is_timestamp(a) and pa.types.is_timestamp(b):
         return pa.timestamp("ns", a.tz)
+    if pa.types.is_time(a) and pa.types.is_time(b):
+        return pa.time64("ns")
+    if pa.types.is_duration(a) and pa.types.is_duration(b):
+        return pa.duration("ns")
     if pa.types.is_decimal(a) or pa.types.is_decimal(b):
         scale = max(t.scale if pa.types.is_decimal(t) else 0 for t in (a, b))
         return pa.decimal256(76, scale)
