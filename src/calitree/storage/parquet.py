@@ -117,6 +117,8 @@ class ParquetColumns:
         self._stamps = map_paths(stamp, files)
         footers, schema = footers_of(name, files)
         self.schema, self.unsupported = supported_columns(name, schema)
+        self.file_types = {label: schema.field(label).type for label in self.schema.names}
+        """The types of columns as the files have them."""
         self._footers = list(zip(files, footers, partitions(files), strict=True))
         self._bounds = LRUCache[tuple[Bounds, ...]](len(self.schema))
         self.rows = self.decoded_bytes = 0

@@ -92,7 +92,9 @@ def bounds_of(
     if pa.types.is_timestamp(low.type) and low.type.unit == "ns":
         # With years that nanoseconds cannot count, comparisons are made in microseconds. The
         # least timestamp of all cannot be rounded down to one.
-        low = pc.min_element_wise(low, pc.floor_temporal(low, unit="microsecond"))
+        local = low.cast(pa.timestamp("ns"))
+        low = pc.min_element_wise(local, pc.floor_temporal(local, unit="microsecond"))
+        low = low.cast(high.type)
     return (Bounds(low, high, _known(low, high), values, nulls),)
 
 

@@ -16,7 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from calitree.engines.api.contraction import Table
+from calitree.engines.hybrid.driver import SPLIT_ROWS
+from calitree.engines.hybrid.packaging import ship
 from calitree.engines.hybrid.routing import InputStats, Limits, Location
+from calitree.engines.hybrid.worker import FileSplits, ReadTask
 from calitree.engines.local import LocalEngine
 from calitree.engines.local.encoding import values as v
 from calitree.engines.local.encoding.codebook import Codebook
@@ -34,6 +37,7 @@ from calitree.engines.spark.fields import (
     decoded,
     fields_of,
     in_process_type,
+    is_read_by_spark,
     null_free,
 )
 from calitree.engines.spark.table import SparkTable
@@ -118,9 +122,30 @@ def to_spark(spark: SparkEngine, table: LocalTable) -> SparkTable:
     if isinstance(table, EncodedMessage):
         return _message_to_spark(spark, table)
     columns = files_of(table)
-    if columns is not None:
+    if columns is not None and all(map(is_read_by_spark, columns.file_types.values())):
         return spark.load(columns.name, columns.files)
+    if columns is not None:
+        return _read_by_tasks(spark, columns)
     return spark.load("a relation of this process", table.columns.table())
+
+
+def _read_by_tasks(spark: SparkEngine, columns: ParquetColumns) -> SparkTable:
+    """Files with a column that Spark cannot read, or reads as something else: tasks read them."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    columns.check()
+    ship(spark.session)
+    splits = tuple(columns.splits(SPLIT_ROWS))
+    types = {field.name: field.type for field in columns.schema}
+    task = ReadTask(columns.name, FileSplits(splits, types, {}))
+    none = arrow_for_spark(columns.name, columns.schema.empty_table())
+    schema = from_arrow_schema(none.schema, prefer_timestamp_ntz=True)
+    numbers = spark.session.range(0, len(splits), 1, numPartitions=len(splits))
+    frame = numbers.mapInArrow(task.run, schema)
+    fields = fields_of(columns.name, columns.schema.names, frame.schema)
+    return SparkTable(
+        spark.runtime, columns.name, fields, frame=frame, null_free=columns.null_free
+    )
 
 
 def from_spark(book: Codebook, table: SparkTable) -> LocalTable:

@@ -21,7 +21,7 @@ from calitree.engines.local import LocalEngine
 from calitree.engines.local.encoding.buckets import buckets_of
 from calitree.engines.local.encoding.wire import from_wire, merging, to_wire
 from calitree.engines.local.tables.tables import ArrowColumns, EncodedMessage, EncodedRelation
-from calitree.engines.spark.fields import in_process_type
+from calitree.engines.spark.fields import arrow_for_spark, in_process_type
 from calitree.errors import CalitreeError, EngineError
 from calitree.storage.filesystem import shown
 from calitree.storage.parquet import Split, read_split
@@ -80,6 +80,22 @@ class SparkRows:
                 waiting = []
         if waiting:
             yield _in_process(pa.Table.from_batches(waiting)), self.label
+
+
+@dataclass(frozen=True)
+class ReadTask:
+    """Reads the splits of a relation into a frame of Spark's."""
+
+    label: str
+    source: FileSplits
+
+    def run(self, batches: Batches) -> Batches:
+        """What `mapInArrow` calls in a task."""
+        for rows, _ in self.source.tables(batches):
+            sent = arrow_for_spark(self.label, rows)
+            types = [pa.time64("ns") if pa.types.is_time(t) else t for t in sent.schema.types]
+            fields = zip(sent.column_names, types, strict=True)  # of a time, Spark counts these
+            yield from sent.cast(pa.schema(fields)).to_batches()
 
 
 @dataclass(frozen=True)

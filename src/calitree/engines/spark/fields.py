@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from calitree.errors import SchemaError
+from calitree.storage.column_types import MAX_DIGITS
 from calitree.types import Kind
 
 if TYPE_CHECKING:
@@ -155,6 +156,19 @@ def arrow_for_spark(label: str, table: pa.Table) -> pa.Table:
                 f"({str(error).splitlines()[0]})."
             ) from error
     return pa.table(columns, names=[f"c{i}" for i in range(len(columns))])
+
+
+def is_read_by_spark(dtype: pa.DataType) -> bool:
+    """Whether Spark reads a column that Parquet files have in this type, as what it is."""
+    t = pa.types
+    if t.is_dictionary(dtype):
+        return is_read_by_spark(dtype.value_type)
+    if isinstance(dtype, pa.BaseExtensionType):
+        return bool(dtype.extension_name == "arrow.json")
+    in_nanoseconds = t.is_timestamp(dtype) and dtype.unit == "ns"
+    too_long = t.is_decimal(dtype) and dtype.precision > MAX_DIGITS
+    lacking = t.is_time(dtype) or t.is_duration(dtype) or t.is_float16(dtype)
+    return not (in_nanoseconds or too_long or lacking)
 
 
 def _spark_type(dtype: pa.DataType) -> pa.DataType:

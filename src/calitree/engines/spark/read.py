@@ -40,7 +40,7 @@ def relation_of(runtime: Runtime, label: str, frame: DataFrame) -> SparkTable:
         raise SchemaError(f"{label} has no column that can be used.")
     if len(usable) < len(fields):
         renamed = renamed.select(*(field.name for field in usable.values()))
-    table = SparkTable(runtime, label, usable, frame=renamed, null_free=present & usable.keys())
+    table = SparkTable(runtime, label, usable, frame=renamed, null_free=present.intersection(usable))
     table.unsupported = {
         name: f"{field.type.lower()}, which cannot be used here: cast it, or add what it holds as columns "
         "or as a relation of its own"
