@@ -478,9 +478,7 @@ def test_a_disk_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     same(ct.open(tmp_path, engine="local"), live)
 
 
-def test_a_save_that_fails_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_save_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = ct.JoinGraph("local")
     graph.add_relation("a", {"k": [1], "x": [3]})
     graph.add_relation("b", {"k": [1]})

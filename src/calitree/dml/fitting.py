@@ -8,7 +8,7 @@ the nearest one that a column of floats can hold.
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from calitree.grouping import contiguous
 from calitree.types import Kind, kind_of_arrow
@@ -16,7 +16,7 @@ from calitree.types import Kind, kind_of_arrow
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    Column = pa.Array | pa.ChunkedArray
+    Column: TypeAlias = pa.Array | pa.ChunkedArray
 
 _NUMBERS = (Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT)
 _SOURCES = {

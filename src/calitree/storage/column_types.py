@@ -74,9 +74,7 @@ def plain_type(dtype: pa.DataType) -> pa.DataType | None:
     return dtype if dtype in _PLAIN else _REPLACED.get(dtype)
 
 
-def supported_columns(
-    name: str, schema: pa.Schema, *, is_read: bool = False
-) -> SupportedColumns:
+def supported_columns(name: str, schema: pa.Schema, *, is_read: bool = False) -> SupportedColumns:
     """The columns of a relation, in the types that they have there; `name` is for errors.
 
     If the rows are read, they were converted (`plain_table`) unless their values do not fit.

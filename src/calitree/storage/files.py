@@ -209,9 +209,7 @@ def _text(file: str) -> pa.NativeFile | str:
     return system.open_input_stream(there)
 
 
-def _csv_options(
-    file: str, types: Mapping[str, pa.DataType] | None = None
-) -> dict[str, Any]:
+def _csv_options(file: str, types: Mapping[str, pa.DataType] | None = None) -> dict[str, Any]:
     """As DuckDB and Spark read it: nothing between two commas is NULL, "" is an empty text."""
     from pyarrow import csv
 

@@ -178,6 +178,8 @@ def _array(name: str, label: str, values: Any) -> pa.Array | pa.ChunkedArray:
     try:
         if _library(values) == "polars":
             return values.to_arrow()
+        if pandas and hasattr(values, "sparse"):
+            values = values.sparse.to_dense()
         typed = hasattr(values, "dtype")
         return pa.array(values if typed else list(values), from_pandas=pandas)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:

@@ -165,6 +165,7 @@ class UnreadableTable:
 
     def __init__(self, table: Table) -> None:
         self.kinds, self.null_free = table.kinds, table.null_free
+        self.unsupported = table.unsupported
 
 
 def avoiding(schema: Schema, missing: Collection[str]) -> Schema:

@@ -143,9 +143,7 @@ def _read_by_tasks(spark: SparkEngine, columns: ParquetColumns) -> SparkTable:
     numbers = spark.session.range(0, len(splits), 1, numPartitions=len(splits))
     frame = numbers.mapInArrow(task.run, schema)
     fields = fields_of(columns.name, columns.schema.names, frame.schema)
-    return SparkTable(
-        spark.runtime, columns.name, fields, frame=frame, null_free=columns.null_free
-    )
+    return SparkTable(spark.runtime, columns.name, fields, frame=frame, null_free=columns.null_free)
 
 
 def from_spark(book: Codebook, table: SparkTable) -> LocalTable:

@@ -24,7 +24,7 @@ from calitree.engines.spark import changes
 from calitree.engines.spark.checkpoints import result
 from calitree.engines.spark.fields import decoded
 from calitree.engines.spark.jobs import explained
-from calitree.engines.spark.read import read, relation_of, relation_of_arrow
+from calitree.engines.spark.read import relation_of, relation_of_arrow, relation_of_source
 from calitree.engines.spark.runtime import Runtime
 from calitree.engines.spark.saved import origin, restored_message, restored_relation, write
 from calitree.engines.spark.sql.statement import SelectStatement, write_output
@@ -67,10 +67,9 @@ class SparkEngine:
             if hasattr(source, "sparkSession"):
                 self.runtime.adopt(source.sparkSession)
                 return relation_of(self.runtime, name, source)
-            frame = read(self.session, name, source)
-            if frame is None:
+            table = relation_of_source(self.runtime, name, source)
+            if table is None:
                 return relation_of_arrow(self.runtime, name, source)
-            table = relation_of(self.runtime, name, frame)
             table.given = source
             return table
 

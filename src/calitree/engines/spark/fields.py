@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from calitree.errors import SchemaError
-from calitree.storage.column_types import MAX_DIGITS
+from calitree.storage.column_types import MAX_DIGITS, plain_type
 from calitree.types import Kind
 
 if TYPE_CHECKING:
@@ -156,6 +156,15 @@ def arrow_for_spark(label: str, table: pa.Table) -> pa.Table:
                 f"({str(error).splitlines()[0]})."
             ) from error
     return pa.table(columns, names=[f"c{i}" for i in range(len(columns))])
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """The columns that Spark reads, by their own names, in the types that it has for theirs."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    types = (plain_type(field.type) or field.type for field in schema)
+    fields = zip(schema.names, map(_spark_type, types), strict=True)
+    return from_arrow_schema(pa.schema(fields), prefer_timestamp_ntz=True)
 
 
 def is_read_by_spark(dtype: pa.DataType) -> bool:

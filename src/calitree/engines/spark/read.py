@@ -14,10 +14,17 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.csv
 
-from calitree.engines.spark.fields import arrow_for_spark, fields_of, null_free
+from calitree.engines.spark.fields import (
+    arrow_for_spark,
+    fields_of,
+    is_read_by_spark,
+    null_free,
+    spark_schema,
+)
 from calitree.engines.spark.runtime import Runtime
 from calitree.engines.spark.table import SparkTable
 from calitree.errors import SchemaError
+from calitree.storage.files import is_parquet, schema_of_files
 from calitree.storage.frames import files_of, relation_rows
 from calitree.types import Kind
 
@@ -40,7 +47,9 @@ def relation_of(runtime: Runtime, label: str, frame: DataFrame) -> SparkTable:
         raise SchemaError(f"{label} has no column that can be used.")
     if len(usable) < len(fields):
         renamed = renamed.select(*(field.name for field in usable.values()))
-    table = SparkTable(runtime, label, usable, frame=renamed, null_free=present.intersection(usable))
+    table = SparkTable(
+        runtime, label, usable, frame=renamed, null_free=present.intersection(usable)
+    )
     table.unsupported = {
         name: f"{field.type.lower()}, which cannot be used here: cast it, or add what it holds as columns "
         "or as a relation of its own"
@@ -63,6 +72,32 @@ def relation_of_arrow(runtime: Runtime, label: str, source: Any) -> SparkTable:
     table = SparkTable(runtime, label, fields, frame=frame, held=held, null_free=present)
     table.unsupported = unsupported
     return table
+
+
+def relation_of_source(runtime: Runtime, label: str, source: Any) -> SparkTable | None:
+    """The rows of files or of a table of Spark's; None for what has to be sent as Arrow data.
+
+    Columns of Parquet files that Spark cannot read are left out.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        frame = read(runtime.session, label, source)
+        return None if frame is None else relation_of(runtime, label, frame)
+    except PySparkException:
+        files = files_of(source)
+        if files is None or not is_parquet(files):
+            raise
+        schema = schema_of_files(label, files)
+        left_out = [field for field in schema if not is_read_by_spark(field.type)]
+        if not left_out or len(left_out) == len(schema):
+            raise
+        rest = pa.schema([field for field in schema if field not in left_out])
+        table = relation_of(runtime, label, _read_files(runtime.session, files, rest))
+        why = "which Spark cannot read: cast it in the files, or use the engine 'hybrid' or 'local'"
+        reasons = {field.name: f"{field.type}, {why}" for field in left_out}
+        table.unsupported = {**table.unsupported, **reasons}
+        return table
 
 
 def read(session: SparkSession, name: str, source: Any) -> DataFrame | None:
@@ -90,13 +125,18 @@ def is_table(session: SparkSession, name: str) -> bool:
         return False
 
 
-def _read_files(session: SparkSession, files: list[str]) -> DataFrame:
+def _read_files(
+    session: SparkSession, files: list[str], schema: pa.Schema | None = None
+) -> DataFrame:
+    """The rows of files, of Parquet only the columns of a schema if there is one."""
     reader, paths = session.read, [_url(file) for file in files]
     base = _above_partitions(paths)
     if base is not None:
         reader = reader.option("basePath", base)
     text = re.search(r"\.([ct])sv(\.gz)?$", files[0], re.I)
     if text is None:
+        if schema is not None:
+            reader = reader.schema(spark_schema(schema))
         return reader.parquet(*paths)
     tab = text[1].lower() == "t"
     reader = reader.options(**_CSV_OPTIONS, sep="\t" if tab else ",")

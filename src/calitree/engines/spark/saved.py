@@ -15,7 +15,14 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyarrow import parquet
 
-from calitree.engines.spark.fields import BIGINT, DECIMAL, Field, arrow_for_spark, fields_of, in_process_type
+from calitree.engines.spark.fields import (
+    BIGINT,
+    DECIMAL,
+    Field,
+    arrow_for_spark,
+    fields_of,
+    in_process_type,
+)
 from calitree.engines.spark.jobs import explained
 from calitree.engines.spark.read import is_table, read
 from calitree.engines.spark.runtime import Runtime

@@ -38,8 +38,11 @@ class Columns(Protocol):
     """Where a relation's columns come from: an Arrow table, or files that are read when needed."""
 
     schema: pa.Schema
-    unsupported: Mapping[str, str]
     rows: int
+
+    @property
+    def unsupported(self) -> Mapping[str, str]:
+        """Columns of the source that cannot be used, and why."""
 
     @property
     def null_free(self) -> frozenset[str]:
