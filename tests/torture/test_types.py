@@ -613,3 +613,21 @@ def test_text_that_looks_like_numbers_is_taken_from_csv(tmp_path: Path) -> None:
     assert wide.query(["zip", "open"], where="zip = '00501'").rows() == [
         {"zip": "00501", "open": True, "n": 1}
     ]
+
+
+@pytest.mark.parametrize("engine", ["reference", "local"])
+def test_large_integers_of_python(engine: str) -> None:
+    graph = ct.JoinGraph(engine)
+    graph.add_relation("t", {"u": [2**64 - 1, 1], "d": [2**100, -1]})
+    wide = graph.calibrate({"n": "count(*)"})
+    wide.update("t", insert=[{"u": 2**64 - 2, "d": 10**37}])
+    assert {row["u"] for row in wide.query(["u"]).rows()} == {2**64 - 1, 2**64 - 2, 1}
+    assert {row["d"] for row in wide.query(["d"]).rows()} == {2**100, 10**37, -1}
+
+
+def test_python_objects_of_polars_are_refused() -> None:
+    import polars as pl
+
+    frame = pl.DataFrame({"x": pl.Series([object()], dtype=pl.Object)})
+    with pytest.raises(SchemaError, match="^t: 'x' cannot be a column: it holds Python objects"):
+        ct.JoinGraph("local").add_relation("t", frame)

@@ -7,6 +7,7 @@ use already.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -177,11 +178,14 @@ def _array(name: str, label: str, values: Any) -> pa.Array | pa.ChunkedArray:
     pandas = _library(values) == "pandas"
     try:
         if _library(values) == "polars":
+            if str(values.dtype) == "Object":  # of which Arrow would get the addresses
+                raise TypeError("it holds Python objects")
             return values.to_arrow()
         if pandas and hasattr(values, "sparse"):
             values = values.sparse.to_dense()
-        typed = hasattr(values, "dtype")
-        return pa.array(values if typed else list(values), from_pandas=pandas)
+        if hasattr(values, "dtype"):
+            return pa.array(values, from_pandas=pandas)
+        return _inferred(list(values))
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         kinds = _kinds(values)
         if len(kinds) > 1:
@@ -189,6 +193,14 @@ def _array(name: str, label: str, values: Any) -> pa.Array | pa.ChunkedArray:
         else:
             reason = f"cannot be a column: {str(error).rstrip('.')}"
         raise SchemaError(f"{name}: {label!r} {reason}.") from None
+
+
+def _inferred(values: list[Any]) -> pa.Array:
+    """Python values as Arrow types them; integers that do not fit 64 bits with a sign as others."""
+    for dtype in (None, pa.uint64()):
+        with suppress(OverflowError):
+            return pa.array(values, dtype)
+    return pa.array(values, pa.decimal128(38, 0))
 
 
 def _kinds(values: Any) -> list[str]:
