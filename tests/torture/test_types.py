@@ -197,7 +197,10 @@ def check_extremes(wide: WideTable, rows: dict[int, int]) -> None:
         for function in (min, max):
             answered = comparable(answer[f"{function.__name__} {name}"])
             assert answered == function(values), f"{function.__name__}({name}): {answered!r}"
-            assert isinstance(answered, int) or type(answered) is type(function(values)), (name, answered)
+            assert isinstance(answered, int) or type(answered) is type(function(values)), (
+                name,
+                answered,
+            )
 
 
 def check_filters(wide: WideTable, rows: dict[int, int]) -> None:
@@ -579,7 +582,11 @@ def of_type(engine: str, dtype: pa.DataType) -> WideTable:
 
 
 @pytest.mark.parametrize("engine", ["reference", "local"])
-@pytest.mark.parametrize(("dtype", "given", "expected"), TAKEN, ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "given", "expected"),
+    TAKEN,
+    ids=[f"{given.type} into {dtype}" for dtype, given, _ in TAKEN],
+)
 def test_an_update_takes_what_fits(
     engine: str, dtype: pa.DataType, given: pa.Array, expected: Any
 ) -> None:
@@ -591,7 +598,11 @@ def test_an_update_takes_what_fits(
     assert wide.query().rows() == [{"n": 1}]
 
 
-@pytest.mark.parametrize(("dtype", "given", "message"), NOT_TAKEN, ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "given", "message"),
+    NOT_TAKEN,
+    ids=[f"{given.type} into {dtype}" for dtype, given, _ in NOT_TAKEN],
+)
 def test_an_update_refuses_what_does_not_fit(
     dtype: pa.DataType, given: pa.Array, message: str
 ) -> None:
