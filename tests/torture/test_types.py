@@ -640,5 +640,5 @@ def test_python_objects_of_polars_are_refused() -> None:
     import polars as pl
 
     frame = pl.DataFrame({"x": pl.Series([object()], dtype=pl.Object)})
-    with pytest.raises(SchemaError, match="^t: 'x' cannot be a column: it holds Python objects"):
+    with pytest.raises(SchemaError, match=r"^t: 'x' cannot be a column: it holds Python objects"):
         ct.JoinGraph("local").add_relation("t", frame)
