@@ -207,6 +207,8 @@ def _extreme(semiring: Semiring, only: Kind | None = None) -> Rule:
             )
         constants = [part for part in parts if owners(part) is None]
         value = call.value(aggregate, kind)
+        if not constants:
+            value.meta["stored"] = call.lifting.stored(aggregate, columns)
         return reduce(partial(binary, exp.Add), constants, value)
 
     return rule
