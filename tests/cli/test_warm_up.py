@@ -64,6 +64,7 @@ def ask(files: str) -> None:
                 wide.query(**asked)
         for large in (0, 1000):
             cyclic(LocalEngine(threads, large)).query(group_by=["a.x"], where="b.y <> 3")
+            large_numbers(LocalEngine(threads, large))
             for dtype, values in VALUES.values():
                 for layout in LAYOUTS.values():
                     keys = layout(pa.array(values, dtype))
@@ -80,6 +81,18 @@ def keyed(engine: object, source: object) -> None:
     graph.add_relation("d", source)
     graph.add_join("f", "d", on="k")
     graph.calibrate().query(group_by=["f.k"], measures={"n": "count(*)", "m": "max(f.k)"})
+
+
+def large_numbers(engine: object) -> None:
+    unsigned = pa.array([2**64 - 1, 5, None], pa.uint64())
+    graph = ct.JoinGraph(engine)
+    graph.add_relation("a", pa.table({"k": [1, 1, 2], "g": [1, 2, 2], "x": unsigned}))
+    graph.add_relation("b", pa.table({"k": [1, 2, 2], "y": [2**62, 3, 2**62]}))
+    graph.add_join("a", "b", on="k")
+    wide = graph.calibrate({"p": "sum(x * y)", "m": "max(x)", "f": "sum(x * 0.5e0 * y)"})
+    wide.update("a", insert=pa.table({"k": [2], "g": [2], "x": unsigned[:1]}), delete="k = 1")
+    for group_by in ([], ["g"]):
+        assert wide.query(group_by=group_by).exact
 
 
 def cyclic(engine: object) -> ct.WideTable:

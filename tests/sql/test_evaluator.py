@@ -237,15 +237,26 @@ LARGE_INTEGERS = pa.array([2**62, -(2**63), 3, None, 2**63 - 1])
 
 
 @pytest.mark.parametrize("sign", ["+", "-", "*"])
-def test_an_overflow_continues_as_float(sign: str) -> None:
+def test_an_overflow_continues_as_decimal(sign: str) -> None:
     other = pa.array([2**62, 1, -5, 7, -(2**63)])
     result = of(f"a {sign} b", a=LARGE_INTEGERS, b=other)
-    assert result.type == pa.float64()
-    exact = [
+    assert pa.types.is_decimal128(result.type)
+    assert result.to_pylist() == [
         None if a is None else eval(f"{a} {sign} {b}")
         for a, b in zip(LARGE_INTEGERS.to_pylist(), other.to_pylist(), strict=True)
     ]
-    assert result.to_pylist() == [None if value is None else float(value) for value in exact]
+
+
+def test_what_has_passed_64_bits_is_computed_with_on() -> None:
+    a = pa.array([2**62 + 1, 3])
+    assert of("(case when a > 5 then a * a else a end) * 2 - 1", a=a).to_pylist() == [
+        2 * (2**62 + 1) ** 2 - 1,
+        5,
+    ]
+    assert of("cast(a * 4 as bigint) % 7", a=a).to_pylist() == [(2**64 + 4) % 7, 12 % 7]
+    assert of("a * a * a", a=a).type == pa.float64()
+    unsigned = pa.array([2**63 + 5, 1], pa.uint64())
+    assert of("u * u + u", u=unsigned).to_pylist() == [(2**63 + 5) * (2**63 + 6), 2]
 
 
 def test_what_fits_stays_exact() -> None:
@@ -257,8 +268,8 @@ def test_what_fits_stays_exact() -> None:
 
 
 def test_negating_the_smallest_number() -> None:
-    assert of("-a", a=pa.array([-(2**63), 1])).to_pylist() == [2.0**63, -1.0]
-    assert of("abs(a)", a=pa.array([-(2**63), 1])).to_pylist() == [2.0**63, 1.0]
+    assert of("-a", a=pa.array([-(2**63), 1])).to_pylist() == [2**63, -1]
+    assert of("abs(a)", a=pa.array([-(2**63), 1])).to_pylist() == [2**63, 1]
     assert of("a % -1", a=pa.array([-(2**63), 1])).to_pylist() == [0, 0]
 
 

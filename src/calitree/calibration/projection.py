@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -13,7 +13,8 @@ from calitree.calibration.message import column_names
 from calitree.engines.api.contraction import stored_parts
 from calitree.query.annotation import COUNT
 from calitree.query.binder import Query
-from calitree.sql.nodes import column
+from calitree.sql.nodes import column, kind_of
+from calitree.types import Kind, kind_of_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,9 +25,14 @@ Compute = Callable[[dict[str, Any], int], Any]
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """The result's columns as formulas over the columns of the absorbed table, compiled once."""
+    """The result's columns as formulas over the columns of the absorbed table, compiled once.
+
+    `types` are those of the columns that extremes are taken of, by measure: a number that is stored
+    comes back in its own type.
+    """
 
     query: Query
+    types: Mapping[str, pa.DataType] = field(default_factory=dict)
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -59,12 +65,23 @@ class Projection:
         return formulas
 
     @cached_property
+    def whole(self) -> tuple[str, ...]:
+        """The measures that are computed from integers or decimals, and should be some too."""
+        return tuple(
+            name
+            for name, measure in self.query.measures
+            if kind_of(measure.final) in (Kind.INTEGER, Kind.DECIMAL)
+            and not isinstance(self.formulas[name], exp.Column)
+        )
+
+    @cached_property
     def _compiled(self) -> list[Compute]:
-        return [_compute(formula) for formula in self.formulas.values()]
+        return [_compute(node, self.types.get(name)) for name, node in self.formulas.items()]
 
     @cached_property
     def _measures(self) -> dict[str, Compute]:
-        return {name: _compute(self._formulas[name]) for name, _ in self.query.measures}
+        names = [name for name, _ in self.query.measures]
+        return {name: _compute(self._formulas[name], self.types.get(name)) for name in names}
 
     def answer(self, absorbed: pa.Table) -> pa.Table:
         """The columns asked for."""
@@ -105,11 +122,33 @@ def _by_name(table: pa.Table) -> dict[str, Any]:
     return dict(zip(table.column_names, table.columns, strict=True))
 
 
-def _compute(formula: exp.Expr) -> Compute:
+def _compute(formula: exp.Expr, dtype: pa.DataType | None) -> Compute:
     from calitree.sql.evaluator import compile
 
     run = compile(formula)
+    if dtype is not None and kind_of_arrow(dtype).is_number:
+        return _stored(run, dtype)
     return _column(formula.name, run) if isinstance(formula, exp.Column) else run
+
+
+def _stored(compute: Compute, dtype: pa.DataType) -> Compute:
+    """Numbers of a column in its own type; engines compute with wider ones."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(dtype):
+        dtype = dtype.value_type
+
+    def column(columns: dict[str, Any], length: int) -> Any:
+        values = compute(columns, length)
+        if values.type == dtype:
+            return values
+        if pa.types.is_floating(values.type) and not pa.types.is_floating(dtype):
+            return values  # of more digits than a decimal has
+        if pa.types.is_integer(values.type) and pa.types.is_decimal(dtype):
+            values = values.cast(pa.decimal128(19, 0))  # as Arrow goes by types, not by values
+        return values.cast(dtype)
+
+    return column
 
 
 def _column(name: str, compute: Compute) -> Compute:

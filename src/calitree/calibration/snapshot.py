@@ -24,6 +24,7 @@ from calitree.calibration.planning.placement import (
 from calitree.calibration.projection import Projection
 from calitree.calibration.state import QUESTIONS_REMEMBERED, TreeState
 from calitree.engines.api.contraction import Table
+from calitree.engines.api.protocol import Updatable, missing_methods
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.remainder import remaining_schema, remaining_tree
 from calitree.jointree.schema import Relation, Schema
@@ -125,10 +126,17 @@ class Snapshot:
 
     def bind(self, question: Question) -> Projection:
         """What a question means here: its query, and how its answer is computed."""
-        return self.bindings.projections.of(
-            question.key,
-            lambda: Projection(bind(self.schema, self.state.measures, self._measure, question)),
-        )
+        return self.bindings.projections.of(question.key, lambda: self._projection(question))
+
+    def _projection(self, question: Question) -> Projection:
+        query = bind(self.schema, self.state.measures, self._measure, question)
+        types = {}
+        for name, measure in query.measures:
+            if measure.stored is not None and not missing_methods(self.state.engine, Updatable):
+                relation, column = measure.stored
+                known = self.state.types_of(self.schema.relations[relation])
+                types[name] = known.by_name[column]
+        return Projection(query, types)
 
     def _measure(self, given: MeasureLike, joined: tuple[str, ...]) -> Measure:
         """A measure, compiled; most questions ask for the pivot's measures."""

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from calitree.cache import LRUCache, cached_property
 from calitree.calibration.planning.placement import Subtrees
-from calitree.calibration.revisions import Changes
+from calitree.calibration.revisions import Changes, Updated
 from calitree.calibration.store import Store
-from calitree.engines.api.protocol import Engine
+from calitree.engines.api.protocol import Engine, updatable
 from calitree.errors import QueryError
 from calitree.jointree.hypertree import Hypertree
+from calitree.jointree.schema import Relation
 from calitree.query.binder import MeasureLike, Question
 from calitree.storage.file_log import FileLog
 
@@ -64,7 +65,7 @@ class TreeState:
     cube_pivots: tuple[Question, ...] = ()
     """More pivots, those of cubes: their messages are kept and refreshed as the first one's are."""
     arrow_types: dict[str, ArrowTypes] = field(default_factory=dict)
-    """The columns of relations that were updated."""
+    """The columns of relations, where they were asked for."""
 
     def __post_init__(self) -> None:
         if not self.measures:
@@ -73,6 +74,17 @@ class TreeState:
         self.maintain(self.maintenance)
         self.subtrees = LRUCache[tuple[Hypertree, Subtrees]](QUESTIONS_REMEMBERED)
         self._lock = Lock()
+
+    def types_of(self, relation: Relation) -> ArrowTypes:
+        """The columns of a relation, which are the same in all versions."""
+        types = self.arrow_types.get(relation.name)
+        if types is None:  # two threads may compute the same
+            table = relation.table
+            first = table.plus[0] if isinstance(table, Updated) else table
+            columns = updatable(self.engine).schema(first)
+            types = ArrowTypes(columns, {field.name: field.type for field in columns})
+            self.arrow_types[relation.name] = types
+        return types
 
     def maintain(self, mode: Mode) -> None:
         """Set what happens to messages when relations are updated."""

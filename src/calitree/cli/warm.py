@@ -36,6 +36,22 @@ def warm_up() -> None:
         for _ in range(3):  # an index of rows is built for the second, and used for the third
             wide.query(group_by=["name", "weather"], where="shops.shop = 1")
             wide.query(group_by=["ticket", "guests"])
+    _compute_wide_integers()
+
+
+def _compute_wide_integers() -> None:
+    """Call every loop over integers of 128 bits; each gets one type of arrays only."""
+    from calitree.engines.local.encoding import wide
+
+    numbers, groups = wide.of_integers([1 << 100, 2]), np.zeros(2, np.int64)
+    wide.multiplied(numbers, numbers)
+    wide.added(numbers, numbers)
+    wide.bound(numbers)
+    wide.to_doubles(numbers)
+    sums = wide.WideSums(1)
+    sums.add(groups, numbers)
+    sums.merge(wide.WideSums(1))
+    wide.improve(numbers.copy(), np.zeros(2, np.bool_), groups, numbers, largest=True)
 
 
 def _tables() -> dict[str, pa.Table]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from calitree.calibration.revisions import Rows, Updated, is_arrow
+from calitree.calibration.revisions import Rows, is_arrow
 from calitree.calibration.snapshot import Snapshot
 from calitree.calibration.state import ArrowTypes
 from calitree.dml.fitting import first_misfit, fitted
@@ -36,13 +36,7 @@ class UpdateTarget:
         """A relation by its name."""
         state, schema = snapshot.state, snapshot.schema
         target, engine = schema.relation(relation), updatable(state.engine)
-        types = state.arrow_types.get(target.name)
-        if types is None:  # two threads may compute the same
-            first = target.table.plus[0] if isinstance(target.table, Updated) else target.table
-            columns = engine.schema(first)
-            types = ArrowTypes(columns, {field.name: field.type for field in columns})
-            state.arrow_types[target.name] = types
-        return cls(engine, schema, target, types)
+        return cls(engine, schema, target, state.types_of(target))
 
     @property
     def name(self) -> str:

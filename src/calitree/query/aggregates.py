@@ -125,9 +125,9 @@ class Spread:
         deviations = self.components[f"d{u}{v}"]
         if u != v:
             return deviations
-        # Less than the square of half a unit in the last place of the mean: the values are equal.
+        # Far less than the square of a unit in the last place of the mean: the values are equal.
         mean = self.components[f"m{u}"]
-        least = binary(exp.Mul, number(1e-33), binary(exp.Mul, mean, mean))
+        least = binary(exp.Mul, number(1e-40), binary(exp.Mul, mean, mean))
         return _at_least(least, deviations)
 
 
@@ -207,6 +207,8 @@ def _extreme(semiring: Semiring, only: Kind | None = None) -> Rule:
             )
         constants = [part for part in parts if owners(part) is None]
         value = call.value(aggregate, kind)
+        if not constants:
+            value.meta["stored"] = call.lifting.stored(aggregate, columns)
         return reduce(partial(binary, exp.Add), constants, value)
 
     return rule

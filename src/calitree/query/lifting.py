@@ -235,6 +235,20 @@ class Lifting:
         able = [name for name in (*shares, *self.among) if options is None or name in options]
         return shares.setdefault(able[0], Share())
 
+    def stored(self, aggregate: Aggregate, parts: Sequence[exp.Expr]) -> tuple[str, str] | None:
+        """The relation and the column whose values an extreme of these parts is one of, if it is."""
+        part = bare(parts[0])
+        if len(parts) > 1 or not isinstance(part, exp.Column):
+            return None
+        columns: Mapping[str, str] = dict(self.schema.attributes[part.name].columns)
+        holding = (
+            lift.relation
+            for lift in aggregate.lifts
+            if lift.relation in columns and part.name in lift.expressions[0].attributes
+        )
+        relation = next(holding, None)
+        return None if relation is None else (relation, columns[relation])
+
     def nullable(self, node: exp.Expr) -> bool:
         """Whether this can be NULL on some row. What is never NULL needs no count of its own."""
         if isinstance(node, exp.Column):

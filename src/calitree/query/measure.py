@@ -36,6 +36,12 @@ class Measure:
     final: exp.Expr = field(compare=False, repr=False)
     plain: exp.Expr | None = field(compare=False, repr=False)
 
+    @property
+    def stored(self) -> tuple[str, str] | None:
+        """The relation and the column that it takes a value from, if it is an extreme of one."""
+        stored: tuple[str, str] | None = self.final.meta.get("stored")
+        return stored
+
     @cached_property
     def relations(self) -> frozenset[str]:
         """The relations that one of the aggregates lifts."""

@@ -48,8 +48,13 @@ class Result(Tabular):
 
     @property
     def exact(self) -> bool:
-        """False if some integer or decimal sum did not fit and was continued in floating point."""
-        return self._answer.table.exact
+        """Whether no integer or decimal had to continue in floating point.
+
+        They do beyond 38 digits. Averages, and what else is a double by its nature, do not count.
+        """
+        if not self._answer.table.exact:
+            return False
+        return all(self.kinds[name] is not Kind.FLOAT for name in self._answer.projection.whole)
 
     @property
     def columns(self) -> list[str]:

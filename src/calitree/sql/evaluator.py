@@ -59,6 +59,8 @@ def _compiled(node: exp.Expr) -> Run:
     form = _FORMS.get(type(node))
     if form is not None:
         return form(node)
+    if isinstance(node, exp.Cast) and target_of(node) is _kind(node.this) is Kind.INTEGER:
+        return _compiled(node.this)  # whatever number of bits it has taken
     function = FUNCTIONS.get(type(node))
     if function is None or not function.kernel:
         raise ExpressionError(f"{node.sql()} ({type(node).__name__}) cannot be evaluated.")
@@ -143,7 +145,7 @@ def _coalesce(node: exp.Expr) -> Run:
 def _cannot_fail(node: exp.Expr) -> bool:
     """Whether computing a node on rows that do not need it can neither raise nor change its type.
 
-    Sums and products of integers or decimals can: an overflow turns the whole column into floats.
+    Sums and products of integers or decimals can: an overflow changes the type of the whole column.
     """
     for part in node.bfs():
         if isinstance(part, exp.Add | exp.Sub | exp.Mul | exp.Neg | exp.Abs):

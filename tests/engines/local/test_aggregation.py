@@ -35,34 +35,49 @@ def asked(fact: Mapping[str, Any], dimension: Mapping[str, Any], **measures: str
 
 
 @pytest.mark.parametrize(
-    ("values", "exact"),
+    ("values", "dtype"),
     [
-        ([2**62, 2**62, -(2**62), -1], True),
-        ([2**63 - 2, 1], True),
-        ([-(2**63) + 1, -1], True),
-        ([2**63 - 1, 1], False),
-        ([2**62] * 3, False),
-        ([-(2**63) + 1, -2], False),
+        ([2**62, 2**62, -(2**62), -1], pa.int64()),
+        ([2**63 - 2, 1], pa.int64()),
+        ([-(2**63) + 1, -1], pa.int64()),
+        ([2**63 - 1, 1], pa.decimal128(38, 0)),
+        ([2**62] * 3, pa.decimal128(38, 0)),
+        ([-(2**63) + 1, -2], pa.decimal128(38, 0)),
     ],
 )
-def test_sums_of_integers_are_exact_while_they_fit(values: list[int], exact: bool) -> None:
+def test_sums_of_integers_are_decimals_beyond_64_bits(
+    values: list[int], dtype: pa.DataType
+) -> None:
     ones = [1] * len(values)
     result = asked({"g": ones, "x": values}, {"y": ones}, s="sum(x)", p="sum(x * y)", n="count(*)")
     (row,) = result.rows()
-    expected = sum(values) if exact else float(sum(values))
-    assert (row["s"], row["p"], row["n"]) == (expected, expected, len(values))
-    assert type(row["s"]) is type(expected)
-    assert result.exact is exact
+    assert (row["s"], row["p"], row["n"]) == (sum(values), sum(values), len(values))
+    assert result.arrow().schema.field("s").type == dtype
+    assert result.exact
 
 
-def test_only_the_product_that_does_not_fit_becomes_a_double() -> None:
+def test_only_the_product_that_does_not_fit_becomes_a_decimal() -> None:
     measures = {"p": "sum(x * y)", "s": "sum(x)", "y": "sum(y)", "n": "count(*)"}
     fact = {"g": [1, 1], "x": [2**60 + 1, 3]}
     result = asked(fact, {"y": [2**30, 2**61 + 1]}, **measures)
     (row,) = result.rows()
-    assert row["p"] == float((2**60 + 1) * 2**30 + 3 * (2**61 + 1))
+    assert row["p"] == (2**60 + 1) * 2**30 + 3 * (2**61 + 1)
     assert (row["s"], row["y"], row["n"]) == (2**60 + 4, 2**30 + 2**61 + 1, 2)
-    assert not result.exact
+    types = [result.arrow().schema.field(name).type for name in measures]
+    assert types == [pa.decimal128(38, 0), pa.int64(), pa.int64(), pa.int64()]
+    assert result.exact
+
+
+@pytest.mark.parametrize(("size", "exact"), [(10**19 - 1, True), (10**19, False)])
+def test_only_a_sum_of_more_than_38_digits_becomes_a_double(size: int, exact: bool) -> None:
+    unsigned = pa.array([size, 0, 1], pa.uint64())
+    fact, dimension = {"g": [1, 2, 3], "x": unsigned}, {"y": unsigned}
+    result = asked(fact, dimension, p="sum(x * y)", s="sum(x)")
+    rows = {row["g"]: row for row in result.rows()}
+    assert rows[1]["p"] == (size * size if exact else float(size * size))
+    assert (rows[2]["p"], rows[3]["p"], rows[1]["s"]) == (0, 1, size)
+    assert pa.types.is_decimal(result.arrow().schema.field("p").type) is exact
+    assert result.exact is exact
 
 
 @pytest.mark.parametrize("large", [0, 1000])
@@ -89,8 +104,10 @@ def test_decimals_keep_their_scale() -> None:
 def test_a_product_of_more_digits_than_a_decimal_has_is_a_double() -> None:
     tiny = pa.array([Decimal("1E-37")], pa.decimal128(38, 37))
     measures = {"p": "sum(m * o)", "q": "sum(m * o * z)"}
-    (row,) = asked({"g": [1], "m": tiny}, {"o": tiny, "z": [2.0]}, **measures).rows()
+    result = asked({"g": [1], "m": tiny}, {"o": tiny, "z": [2.0]}, **measures)
+    (row,) = result.rows()
     assert (row["p"], row["q"]) == (pytest.approx(1e-74), pytest.approx(2e-74))
+    assert not result.exact
 
 
 @pytest.mark.xfail(reason="keys of 64 bits without sign are kept, and given back, as decimals")
@@ -161,6 +178,47 @@ def test_semirings_of_ones_own(name: str, nulls: bool) -> None:
     ):
         ours, theirs = (wide.query(**asked).arrow() for wide in trees)
         assert not compare(ours, theirs, len(asked.get("group_by", ()))), asked
+
+
+ABOVE = 2**63 + 9
+OWN_AND_LARGE = {
+    "polynomial": (AVG, {"f": {"n": "1", "s": "x"}, "d": {"n": "1", "s": "y"}}, "s"),
+    "polynomial, of products": (AVG, {"f": {"n": "1", "s": "i"}, "d": {"n": "j", "s": "j"}}, "s"),
+    "moments": (
+        gram(("x",)),
+        {"f": {"n": "1", "s_x": "x", "q_x_x": "x * 3"}, "d": {"n": "1", "s_x": "9", "q_x_x": "y"}},
+        "q_x_x + s_x",
+    ),
+    "route": (
+        ROUTE,
+        {"f": {"ways": "x", "cost": "x", "width": "x"}, "d": {"ways": "2", "cost": "y", "width": "y"}},
+        "ways + cost + width",
+    ),
+    "largest product": (BEST, {"f": "x", "d": "y"}, None),
+    "largest sum": (MAX, {"f": "i", "d": "j"}, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("large", [0, 1000])
+@pytest.mark.parametrize("name", OWN_AND_LARGE)
+def test_semirings_of_ones_own_beyond_64_bits(name: str, large: int) -> None:
+    unsigned = pa.array([ABOVE, 3, ABOVE + 2, 7, None], pa.uint64())
+    far = [2**62, 2**62 + 7, 2**62 - 1, 2**61, 2**62]
+    fact = {"k": [1, 1, 2, 2, 3], "g": [1, 2, 1, 1, 2], "x": unsigned, "i": far}
+    dimension = {"k": [1, 2, 2, 3, 4], "y": pa.array([5, ABOVE, 1, 2, 4], pa.uint64()), "j": far}
+    semiring, lifts, final = OWN_AND_LARGE[name]
+    answers = []
+    for engine in (LocalEngine(large=large), "reference"):
+        join_graph = ct.JoinGraph(engine)
+        join_graph.add_relation("f", pa.table(fact))
+        join_graph.add_relation("d", pa.table(dimension))
+        join_graph.add_join("f", "d", on="k")
+        wide = join_graph.calibrate({"m": ct.aggregate(semiring, lifts, final)})
+        result = wide.query(group_by=["g"])
+        assert result.exact
+        answers.append({row["g"]: row["m"] for row in result.rows()})
+    assert answers[0] == answers[1]
+    assert max(answers[0].values()) > 2**63
 
 
 # -- contractions written by hand ------------------------------------------------------------------

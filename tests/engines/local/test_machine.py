@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calitree.engines.local.encoding.values import from_halves
+from calitree.engines.local.encoding.by_group import from_halves
+from calitree.engines.local.encoding.wide import to_integers
 from calitree.engines.local.vm import parallel
 from calitree.engines.local.vm.machine import LANES, Opcode
 from calitree.engines.local.vm.program import Accumulator, Program, Register
@@ -233,8 +234,8 @@ def test_halves_are_integers_where_all_fit() -> None:
     assert fit.data.tolist() == [-(2**63), 2**63 - 1, 2**32]
     assert (fit.data.dtype, fit.scale, fit.exact) == (np.int64, 2, True)
     beyond = from_halves(upper, lower + np.array([0, 1, 0]), 2, True)
-    assert beyond.data.tolist() == [-(2**63) / 100, 2**63 / 100, 2**32 / 100]
-    assert (beyond.scale, beyond.exact) == (0, False)
+    assert to_integers(beyond.data) == [-(2**63), 2**63, 2**32]
+    assert (beyond.is_wide, beyond.scale, beyond.exact) == (True, 2, True)
 
 
 @pytest.mark.parametrize(("bound", "accumulators"), [(2**61 - 1, 1), (2**61, 2)])

@@ -1,8 +1,7 @@
 """Tables of the hybrid engine: where they are, and moving them between this process and Spark.
 
 Sums of integers and decimals are whole numbers with a scale on both sides, so nothing is rounded
-on the way. What Spark had to compute in 128 bits and does not fit 64 becomes a double here, and is
-marked as not exact.
+on the way: what Spark had to compute in 128 bits and does not fit 64 has 128 here too.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from calitree.engines.api.contraction import Table
 from calitree.engines.hybrid.driver import SPLIT_ROWS
@@ -23,7 +21,7 @@ from calitree.engines.hybrid.worker import FileSplits, ReadTask
 from calitree.engines.local import LocalEngine
 from calitree.engines.local.encoding import values as v
 from calitree.engines.local.encoding.codebook import Codebook
-from calitree.engines.local.encoding.values import INT64_LIMIT, Value
+from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.encoding.wire import to_wire
 from calitree.engines.local.tables.lazy import LazyColumns, files_of
 from calitree.engines.local.tables.tables import ArrowColumns, EncodedMessage, EncodedRelation
@@ -41,6 +39,7 @@ from calitree.engines.spark.fields import (
     null_free,
 )
 from calitree.engines.spark.table import SparkTable
+from calitree.grouping import contiguous
 from calitree.storage.parquet import ParquetColumns
 from calitree.types import Kind
 
@@ -165,18 +164,10 @@ def from_spark(book: Codebook, table: SparkTable) -> LocalTable:
 
 def _value(column: pa.ChunkedArray, field: Field) -> Value:
     if not field.coded:
-        return v.from_arrow(column.cast(in_process_type(column.type))).with_exact(field.exact)
-    valid = None
-    if column.null_count:
-        valid = column.is_valid().to_numpy()
-        column = column.fill_null(0)
-    if field.type == DECIMAL:
-        largest = pc.max(pc.abs(column)).as_py() or 0
-        if largest >= INT64_LIMIT:
-            data = column.cast(pa.float64()).to_numpy() / 10.0**field.scale
-            return Value(data, valid, exact=False)
-        column = column.cast(pa.int64())
-    return Value(column.to_numpy(), valid, scale=field.scale, exact=field.exact)
+        column = column.cast(in_process_type(column.type))
+        return v.from_arrow(contiguous(column)).with_exact(field.exact)
+    whole = v.from_arrow(contiguous(column))
+    return Value(whole.data, whole.valid, scale=field.scale, exact=field.exact)
 
 
 def _message_to_spark(spark: SparkEngine, message: EncodedMessage) -> SparkTable:
@@ -203,10 +194,11 @@ def _message_to_spark(spark: SparkEngine, message: EncodedMessage) -> SparkTable
 
 
 def _annotation(field: Field, value: Value) -> Field:
-    if value.data.dtype == np.int64:
+    if value.is_integer:
+        width = DECIMAL if value.is_wide else BIGINT
         kind = Kind.DECIMAL if value.scale else Kind.INTEGER
         return Field(
-            field.name, BIGINT, kind, value.scale, value.bound, coded=True, exact=value.exact
+            field.name, width, kind, value.scale, value.bound, coded=True, exact=value.exact
         )
     if value.data.dtype == np.float64:
         return Field(field.name, DOUBLE, Kind.FLOAT, exact=value.exact)

@@ -43,10 +43,14 @@ from calitree.engines.reference.rowwise import evaluate_row
 from calitree.errors import EngineError
 from calitree.grouping import canonical
 from calitree.sql.parser import Expression
+from calitree.sql.scalar_casts import EXACT, double
 from calitree.types import Kind, kind_of_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+DIGITS = 38
+"""Of a decimal; what has more is given back as a double."""
 
 
 @dataclass
@@ -55,7 +59,6 @@ class ReferenceTable:
 
     kinds: Mapping[str, Kind]
     data: list[Row]
-    exact: bool = True
     null_free: frozenset[str] = frozenset()
     types: dict[str, Any] = field(default_factory=dict)
     """The Arrow types of relations' columns and of kept attributes."""
@@ -65,6 +68,12 @@ class ReferenceTable:
     def rows(self) -> int:
         """How many rows it has."""
         return len(self.data)
+
+    @property
+    def exact(self) -> bool:
+        """Whether every number that was computed fits a decimal."""
+        computed = [name for name, kind in self.kinds.items() if kind is Kind.OTHER]
+        return all(_scale([row[name] for row in self.data]) is not None for name in computed)
 
     @property
     def nbytes(self) -> int:
@@ -274,9 +283,28 @@ def _array(values: list[Any], dtype: Any) -> pa.Array:
 
     if dtype is not None:
         return pa.array(values, dtype)
-    if any(isinstance(v, int) and not isinstance(v, bool) and abs(v) >= 2**63 for v in values):
-        values = [None if v is None else Decimal(v) for v in values]
-    if any(isinstance(v, float) for v in values):
+    scale = _scale(values)
+    if scale is None or any(isinstance(v, float) for v in values):
         # A NULL double counts as 0, and 0 × m is a decimal.
-        values = [float(v) if isinstance(v, Decimal) else v for v in values]
+        values = [double(v) if isinstance(v, Decimal | int) else v for v in values]
+    elif any(isinstance(v, Decimal) or _is_large(v) for v in values):
+        values = [Decimal(v) if isinstance(v, int) else v for v in values]
+        return pa.array(values, pa.decimal128(DIGITS, scale))
     return pa.array(values)
+
+
+def _is_large(value: Any) -> bool:
+    """Whether an integer does not fit 64 bits."""
+    return isinstance(value, int) and not -(2**63) <= value < 2**63
+
+
+def _scale(values: list[Any]) -> int | None:
+    """How many decimals these numbers have at most; None if one has more digits than a decimal.
+
+    What is no integer or decimal has none.
+    """
+    numbers = [v for v in values if isinstance(v, Decimal | int)]
+    places = [-int(v.as_tuple().exponent) for v in numbers if isinstance(v, Decimal)]
+    scale = max((0, *places))
+    fit = all(abs(EXACT.scaleb(Decimal(v), scale)) < 10**DIGITS for v in numbers)
+    return scale if fit and scale <= DIGITS else None

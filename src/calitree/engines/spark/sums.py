@@ -159,6 +159,8 @@ def _union(
 def _common(fields: Sequence[Field]) -> tuple[Field, list[str]]:
     """One annotation of several tables: its common type, and each table's written in that."""
     exact = all(field.exact for field in fields)
+    if not any(field.coded for field in fields) and len({field.type for field in fields}) == 1:
+        return replace(fields[0], exact=exact), [field.name for field in fields]
     if all(field.is_whole for field in fields):
         return _common_whole(fields, exact)
     if all(field.kind.is_number for field in fields):

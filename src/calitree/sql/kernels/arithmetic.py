@@ -1,4 +1,4 @@
-"""Arithmetic. Nothing wraps: what 64 bits, or 38 digits, cannot hold continues as float64."""
+"""Arithmetic. Nothing wraps: what 64 bits cannot hold is a decimal, what 38 digits cannot, float64."""
 
 from __future__ import annotations
 
@@ -41,9 +41,7 @@ def _binary(name: str, digits: Callable[[pa.DataType, pa.DataType], int]) -> Cal
         try:
             return pc.call_function(f"{name}_checked", [left, right])
         except pa.ArrowInvalid:
-            # Computed exactly and rounded once, so that the rows that do fit lose nothing more.
-            wide = [pc.cast(side, pa.decimal256(19, 0)) for side in (left, right)]
-            return double(pc.call_function(name, wide))
+            return _decimals(name, digits, left, right)
 
     return operate
 
@@ -99,7 +97,7 @@ def _unary(name: str) -> Callable[[Datum], Datum]:
         try:
             return pc.call_function(f"{name}_checked", [datum])
         except pa.ArrowInvalid:
-            return pc.call_function(name, [double(datum)])
+            return pc.call_function(name, [decimal(datum)])
 
     return operate
 

@@ -76,7 +76,7 @@ def try_cast(datum: Datum, kind: Kind) -> Datum:
 
 
 def _integer_of_integer(datum: Datum) -> Datum:
-    return double(datum) if pa.types.is_uint64(datum.type) else datum
+    return number(datum)
 
 
 def _integer_of_float(datum: Datum) -> Datum:

@@ -93,7 +93,7 @@ def _total(
         values |= {p: v for p, v in zip(column.parts, sums, strict=True) if v is not None}
     first = (*more, *less)[0]
     count = None if rows is None else values.get(rows)
-    if count is not None and not count.data[0]:
+    if count is not None and not count.signs[0]:
         return _without_rows(first)
     return None if lost else EncodedMessage(first.book, {}, values, 1, first.kinds)
 
@@ -202,7 +202,7 @@ class _MessageSum:
     def message(self, rows: str | None) -> EncodedMessage | None:
         """The sum, without the groups that have no rows left."""
         counts = None if rows is None else self._value(rows, "sum", None)
-        left = None if counts is None else counts.data
+        left = None if counts is None else counts.signs
         values: dict[str, Any] = {}
         for column in self.output.columns:
             if column.semiring.values:

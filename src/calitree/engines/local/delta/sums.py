@@ -1,7 +1,8 @@
 """⊕ and ⊖ of a large array of annotations and small ones that go to some of its rows.
 
-As everywhere here, integers are bounded before they are added, and continue as doubles only where
-one does not fit. Doubles that are subtracted must leave enough digits: if not, there is no sum.
+As everywhere here, integers are bounded before they are added, and continue as wide integers, or as
+doubles, only where one does not fit. Doubles that are subtracted must leave enough digits: if not,
+there is no sum.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from calitree.engines.local.encoding.values import INT64_LIMIT, Value
+from calitree.engines.local.encoding import wide
+from calitree.engines.local.encoding.values import INT64_LIMIT, Value, of_wide, unified
 
 Array = np.ndarray[Any, Any]
 Placed = tuple[Value, Array]
@@ -35,7 +37,7 @@ class Addition:
     count: int
     """The rows of the sum, of which `large` has the first."""
     left: Array | None = None
-    """How many joined rows each row has left; without any, its digits do not matter."""
+    """Zero for the rows that have no joined rows left: their digits do not matter."""
 
     @property
     def values(self) -> list[Value]:
@@ -55,7 +57,9 @@ class Addition:
             scale = max(value.scale for value in values)
             scaled = filled._at_scale(scale)
             if all(value.is_integer for value in _present(scaled.values)):
-                return scaled._integers(scale, exact)
+                total = scaled._integers(scale, exact)
+                if total is not None:
+                    return total
             exact = False
         return filled._doubles(exact)
 
@@ -69,15 +73,15 @@ class Addition:
             return self
         return self._mapped(lambda value: value.at_scale(scale) if len(value.data) else value)
 
-    def _integers(self, scale: int, exact: bool) -> Value:
-        """Sums of integers at this scale."""
+    def _integers(self, scale: int, exact: bool) -> Value | None:
+        """Sums of integers at this scale; None if one does not even fit 128 bits."""
         values = _present(self.values)
         if sum(value.bound for value in values) >= INT64_LIMIT:
             for value in values:
                 value.tighten()
         bound = sum(value.bound for value in values)
-        if bound >= INT64_LIMIT:
-            return self._large_integers(scale, exact)
+        if bound >= INT64_LIMIT or any(value.is_wide for value in values):
+            return self._wide_integers(scale, exact)
         data = _longer(self.large.data, self.count, np.int64)
         for value, rows in self.plus:
             data[rows] += value.data
@@ -94,21 +98,17 @@ class Addition:
             ((data[rows] > 0) | (left[rows] == 0)).all() for _, rows in self.minus
         )
 
-    def _large_integers(self, scale: int, exact: bool) -> Value:
-        """Sums that may pass 64 bits, by Python's integers; doubles if one really does."""
-        data = _longer(self.large.data, self.count, np.int64)
-        sums: dict[int, int] = {}
+    def _wide_integers(self, scale: int, exact: bool) -> Value | None:
+        """Sums that may pass 64 bits; None if one does not fit 128."""
+        data = _longer(wide.widened(self.large.data), self.count, wide.WIDE)
         for placed, sign in ((self.plus, 1), (self.minus, -1)):
             for value, rows in placed:
-                for row, number in zip(rows.tolist(), value.data.tolist(), strict=True):
-                    sums[row] = sums.get(row, int(data[row])) + sign * number
-        changed = list(sums)
-        if all(-INT64_LIMIT <= total < INT64_LIMIT for total in sums.values()):
-            data[changed] = list(sums.values())
-            return Value(data, scale=scale, exact=exact)
-        real = data / 10.0**scale
-        real[changed] = [total / 10**scale for total in sums.values()]
-        return Value(real, exact=False)
+                total = wide.added(data[rows], value.data, sign)
+                if total is None:
+                    return None
+                data[rows] = total
+        positive = self._is_positive(wide.signs(data))
+        return of_wide(data, scale=scale, exact=exact, positive=positive)
 
     def _doubles(self, exact: bool) -> Value | None:
         data = _longer(self.large.as_float().data, self.count, np.float64)
@@ -138,22 +138,33 @@ class Addition:
         """MIN or MAX, where NULL stands for none. NaN is greater than every number."""
         first, *values = _alike([self.large, *(value for value, _ in self.plus)])
         data, seen = _longer(first.data, self.count, first.data.dtype), None
-        if first.valid is not None or self.count > len(first.data):
+        if first.is_wide or first.valid is not None or self.count > len(first.data):
             seen = np.zeros(self.count, bool)
             seen[: len(first.data)] = True if first.valid is None else first.valid
         for value, (_, rows) in zip(values, self.plus, strict=True):
-            before = data[rows]
-            with np.errstate(invalid="ignore"):
-                chosen = (np.maximum if largest else np.fmin)(before, value.data)
-            if seen is not None:
-                chosen = np.where(seen[rows], chosen, value.data)
-                seen[rows] |= True if value.valid is None else value.valid
-            if value.valid is not None:
-                chosen = np.where(value.valid, chosen, before)
-            data[rows] = chosen
+            if first.is_wide and seen is not None:
+                present = slice(None) if value.valid is None else value.valid
+                wide.improve(data, seen, rows[present], value.data[present], largest)
+            else:
+                _improve(data, seen, rows, value, largest)
         valid = None if seen is None or seen.all() else seen
         exact = all(value.exact for value in _present([first, *values]))
+        if first.is_wide:
+            return of_wide(data, valid, scale=first.scale, exact=exact)
         return Value(data, valid, scale=first.scale, labels=first.labels, exact=exact)
+
+
+def _improve(data: Array, seen: Array | None, rows: Array, value: Value, largest: bool) -> None:
+    """Put values in place of those in some rows where they are smaller, or larger."""
+    before = data[rows]
+    with np.errstate(invalid="ignore"):
+        chosen = (np.maximum if largest else np.fmin)(before, value.data)
+    if seen is not None:
+        chosen = np.where(seen[rows], chosen, value.data)
+        seen[rows] |= True if value.valid is None else value.valid
+    if value.valid is not None:
+        chosen = np.where(value.valid, chosen, before)
+    data[rows] = chosen
 
 
 def one_row(way: str, plus: Sequence[Value], minus: Sequence[Value]) -> Value | None:
@@ -174,19 +185,29 @@ def one_row(way: str, plus: Sequence[Value], minus: Sequence[Value]) -> Value | 
 def _one_integer(plus: Sequence[Value], minus: Sequence[Value], scale: int, exact: bool) -> Value:
     result, positive = 0, True
     for value in plus:
-        result += value.data.item() * 10 ** (scale - value.scale)
+        result += _item(value) * 10 ** (scale - value.scale)
         positive = positive and value.positive
     for value in minus:
-        result -= value.data.item() * 10 ** (scale - value.scale)
-    if not -INT64_LIMIT <= result < INT64_LIMIT:
-        return Value(np.array([result / 10**scale]), exact=False)
+        result -= _item(value) * 10 ** (scale - value.scale)
     positive = positive and result > 0
-    return Value(np.array([result]), scale=scale, exact=exact, bound=abs(result), positive=positive)
+    if -INT64_LIMIT <= result < INT64_LIMIT:
+        data = np.array([result])
+    elif abs(result) < wide.WIDE_LIMIT:
+        data = wide.of_integers([result])
+    else:
+        return Value(np.array([result / 10**scale]), exact=False)
+    return Value(data, scale=scale, exact=exact, bound=abs(result), positive=positive)
+
+
+def _item(value: Value) -> Any:
+    """The one number of an array."""
+    item = value.data.item()
+    return item if type(item) is not tuple else wide.to_integers(value.data)[0]
 
 
 def _one_double(plus: Sequence[Value], minus: Sequence[Value], exact: bool) -> Value | None:
-    before = sum([value.data.item() / 10**value.scale for value in plus])
-    after = before - sum([value.data.item() / 10**value.scale for value in minus])
+    before = sum([_item(value) / 10**value.scale for value in plus])
+    after = before - sum([_item(value) / 10**value.scale for value in minus])
     peak = max(abs(before), *[_peak(value).item() for value in (*plus, *minus)])
     if minus and (not math.isfinite(after) or abs(after) < peak / MAX_CANCELLATION):
         return None
@@ -216,15 +237,7 @@ def _alike(values: Sequence[Value]) -> list[Value]:
     labels = [value.labels for value in present if value.labels is not None]
     if labels:
         return _labelled(values, labels)
-    if len({(value.data.dtype, value.scale) for value in present}) > 1:
-        if all(value.is_integer for value in present):
-            scale = max(value.scale for value in present)
-            present = [value.at_scale(scale) for value in present]
-        if not all(value.is_integer for value in present):
-            present = [value.as_float() for value in present]
-    rest = iter(present)
-    empty = present[0].take(np.empty(0, np.intp))
-    return [next(rest) if len(value.data) else empty for value in values]
+    return unified(values)
 
 
 def _labelled(values: Sequence[Value], labels: Sequence[pa.Array]) -> list[Value]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from calitree.engines.api.semiring import Semiring
+from calitree.engines.local.encoding import wide
 from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.vm.compiled import compiled
 
@@ -42,8 +43,9 @@ def split(value: Value) -> tuple[Array, Array | float]:
     high = value.as_float().data
     if not value.is_integer or value.bound < MAX_EXACT_DOUBLE:
         return high, 0.0
-    if value.scale:
-        exact = value.data.astype(np.longdouble) / np.longdouble(10) ** value.scale
+    if value.scale or value.is_wide:
+        whole = wide.to_long_doubles(value.data) if value.is_wide else value.data
+        exact = whole.astype(np.longdouble) / np.longdouble(10) ** value.scale
         return high, (exact - high).astype(np.float64)
     below = np.minimum(high, np.nextafter(2.0**63, 0)).astype(np.int64)
     return below.astype(np.float64), (value.data - below).astype(np.float64)

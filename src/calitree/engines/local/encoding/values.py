@@ -1,18 +1,20 @@
-"""Annotations as NumPy arrays: exact integers as long as these fit 64 bits, else doubles.
+"""Annotations as NumPy arrays: exact integers of 64 bits, of 128 where these do not fit, or doubles.
 
 Decimals are scaled to integers. Before two arrays are multiplied or summed their magnitudes are
-bounded; what might not fit continues as doubles and is marked inexact. Nothing wraps.
+bounded; what might not fit 64 bits continues as wide integers, and as doubles, marked inexact, only
+what a decimal of 38 digits cannot hold. Nothing wraps.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from calitree.engines.local.vm.compiled import compiled
+from calitree.engines.local.encoding import wide
 
 Array = np.ndarray[Any, Any]
 INT64_LIMIT = 2**63
@@ -38,7 +40,7 @@ class Value:
         """A value from its arrays.
 
         Args:
-            data: Integers of 64 bits, doubles or booleans.
+            data: Integers of 64 bits, wide ones, doubles or booleans.
             valid: Where it is not NULL; None if it is NULL nowhere.
             scale: How many digits of the integers are decimals.
             labels: Sorted values of any type of which `data` holds the positions: that is how MIN
@@ -58,7 +60,12 @@ class Value:
     @property
     def is_integer(self) -> bool:
         """Whether it holds integers, or positions among labels."""
-        return bool(self.data.dtype == np.int64)
+        return self.data.dtype.kind in "iV"
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether its integers have 128 bits."""
+        return bool(self.data.dtype.kind == "V")
 
     @property
     def bound(self) -> int:
@@ -76,7 +83,10 @@ class Value:
     def tighten(self) -> None:
         """Look at the data, where what was known of it is not enough."""
         data = self.data
-        self._bound = max(-int(data.min()), int(data.max())) if len(data) else 0
+        if self.is_wide:
+            self._bound = wide.bound(data)
+        else:
+            self._bound = max(-int(data.min()), int(data.max())) if len(data) else 0
 
     @property
     def is_finite(self) -> bool:
@@ -122,25 +132,76 @@ class Value:
         """The same numbers as doubles."""
         if self.data.dtype == np.float64:
             return self
-        data = self.data.astype(np.float64)
+        data = wide.to_doubles(self.data) if self.is_wide else self.data.astype(np.float64)
         return Value(data / 10.0**self.scale if self.scale else data, self.valid, exact=self.exact)
 
     def at_scale(self, scale: int) -> Value:
         """The same integers at a finer scale, as doubles if they do not fit."""
-        factor = 10 ** (scale - self.scale)
-        if self.bound * factor >= INT64_LIMIT:
-            self.tighten()
-            if self.bound * factor >= INT64_LIMIT:
-                return self.as_float()
-        bound = self.bound * factor
-        return Value(self.data * factor, self.valid, scale=scale, exact=self.exact, bound=bound)
+        if scale == self.scale:
+            return self
+        digits = scale - self.scale
+        return multiply(self, repeated(10**digits, len(self.data), digits), self.valid)
+
+    def element(self, number: Any) -> Any:
+        """A number as an element of its array."""
+        if self.is_wide:
+            return wide.of_integers([int(number)])[0]
+        return self.data.dtype.type(number)
 
     def filled(self, zero: Any) -> Value:
         """NULLs replaced by the semiring's zero."""
         if self.valid is None:
             return self
-        data = np.where(self.valid, self.data, self.data.dtype.type(zero))
+        data = np.where(self.valid, self.data, self.element(zero))
         return Value(data, scale=self.scale, labels=self.labels, exact=self.exact)
+
+    @property
+    def signs(self) -> Array:
+        """Numbers that can be compared with zero as these can."""
+        return wide.signs(self.data) if self.is_wide else self.data
+
+
+def repeated(number: int, length: int, scale: int = 0) -> Value:
+    """The same integer, not a negative one, on every row."""
+    if number < INT64_LIMIT:
+        return Value(np.full(length, number), scale=scale, bound=number)
+    if number >= wide.WIDE_LIMIT:
+        return Value(np.full(length, number / 10**scale), exact=False)
+    return Value(np.full(length, wide.of_integers([number])[0]), scale=scale, bound=number)
+
+
+def of_wide(
+    data: Array,
+    valid: Array | None = None,
+    *,
+    scale: int = 0,
+    exact: bool = True,
+    positive: bool = False,
+) -> Value:
+    """Wide integers; of 64 bits if all fit."""
+    narrow = wide.narrowed(data)
+    data = data if narrow is None else narrow
+    return Value(data, valid, scale=scale, exact=exact, positive=positive)
+
+
+def unified(values: Sequence[Value]) -> list[Value]:
+    """The same numbers in one type, at one scale; the type of those without rows means nothing."""
+    present = [value for value in values if len(value.data)]
+    if len({(value.data.dtype, value.scale) for value in present}) > 1:
+        present = _converted(present)
+    rest, empty = iter(present), present[0].take(np.empty(0, np.intp)) if present else values[0]
+    return [next(rest) if len(value.data) else empty for value in values]
+
+
+def _converted(values: Sequence[Value]) -> list[Value]:
+    if all(value.is_integer for value in values):
+        scale = max(value.scale for value in values)
+        values = [value.at_scale(scale) for value in values]
+    if not all(value.is_integer for value in values):
+        return [value.as_float() for value in values]
+    if not any(value.is_wide for value in values):
+        return list(values)
+    return [value.with_data(wide.widened(value.data), value.valid) for value in values]
 
 
 def from_arrow(array: pa.Array) -> Value:
@@ -168,13 +229,18 @@ def from_arrow(array: pa.Array) -> Value:
 
 
 def _from_decimal(array: pa.Array, valid: Array | None) -> Value:
-    """A decimal as an integer and a scale; as a double if it does not fit 64 bits."""
+    """A decimal as an integer and a scale; as a double if it has more digits than 38."""
     scale = array.type.scale
     try:
-        whole = _rescaled(array.cast(pa.decimal128(38, scale)), 0)
-        return Value(_numpy(whole.cast(pa.int64()), 0), valid, scale=scale)
+        whole = array.cast(pa.decimal128(DIGITS, scale))
     except pa.ArrowInvalid:
         return Value(_numpy(array.cast(pa.float64()), 0.0), valid, exact=False)
+    if whole.null_count:
+        whole = whole.fill_null(0)
+    data = np.zeros(len(whole), wide.WIDE)
+    if len(whole):
+        data[:] = np.frombuffer(whole.buffers()[1], wide.WIDE)[whole.offset :][: len(whole)]
+    return of_wide(data, valid, scale=scale)
 
 
 def _numpy(array: pa.Array, zero: Any) -> Array:
@@ -191,10 +257,19 @@ def to_arrow(value: Value) -> pa.Array:
         return value.labels.take(pa.array(value.data, pa.int64(), mask=mask))
     if value.scale > DIGITS:  # Arrow makes such decimals, and fails when they are read
         value = value.as_float()
+    if value.is_wide:
+        return wide_decimals(value, value.scale)
     array = pa.array(value.data, mask=mask)
     if not value.scale:
         return array
-    return _rescaled(array.cast(pa.decimal128(38, 0)), value.scale)
+    return _rescaled(array.cast(pa.decimal128(DIGITS, 0)), value.scale)
+
+
+def wide_decimals(value: Value, scale: int) -> pa.Array:
+    """Wide integers as decimals of this scale, which share their memory."""
+    validity = None if value.valid is None else pa.array(value.valid).buffers()[1]
+    buffers = [validity, pa.py_buffer(np.ascontiguousarray(value.data))]
+    return pa.Array.from_buffers(pa.decimal128(DIGITS, scale), len(value.data), buffers)
 
 
 def _rescaled(decimals: pa.Array, scale: int) -> pa.Array:
@@ -208,24 +283,24 @@ def _rescaled(decimals: pa.Array, scale: int) -> pa.Array:
     )
 
 
-def multiply(left: Value, right: Value) -> Value:
+def multiply(left: Value, right: Value, valid: Array | None = None) -> Value:
     """× of numbers."""
     exact = left.exact and right.exact
     if left.is_integer and right.is_integer:
         if left.bound * right.bound >= INT64_LIMIT:
             left.tighten()
             right.tighten()
+        scale, positive = left.scale + right.scale, left.positive and right.positive
+        exact = exact and scale <= DIGITS
         bound = left.bound * right.bound
-        if bound < INT64_LIMIT:
-            return Value(
-                left.data * right.data,
-                scale=left.scale + right.scale,
-                exact=exact,
-                bound=bound,
-                positive=left.positive and right.positive,
-            )
+        if bound < INT64_LIMIT and not (left.is_wide or right.is_wide):
+            data = left.data * right.data
+            return Value(data, valid, scale=scale, exact=exact, bound=bound, positive=positive)
+        product = wide.multiplied(left.data, right.data)
+        if product is not None:
+            return of_wide(product, valid, scale=scale, exact=exact, positive=positive)
         exact = False
-    return Value(left.as_float().data * right.as_float().data, exact=exact)
+    return Value(left.as_float().data * right.as_float().data, valid, exact=exact)
 
 
 def add(left: Value, right: Value) -> Value:
@@ -241,93 +316,11 @@ def add(left: Value, right: Value) -> Value:
             if a.bound + b.bound >= INT64_LIMIT:
                 a.tighten()
                 b.tighten()
-            if a.bound + b.bound < INT64_LIMIT:
-                bound = a.bound + b.bound
+            bound = a.bound + b.bound
+            if bound < INT64_LIMIT and not (a.is_wide or b.is_wide):
                 return Value(a.data + b.data, valid, scale=scale, exact=exact, bound=bound)
+            total = wide.added(a.data, b.data)
+            if total is not None:
+                return of_wide(total, valid, scale=scale, exact=exact)
         exact = False
     return Value(left.as_float().data + right.as_float().data, valid, exact=exact)
-
-
-def count_of(groups: Array, count: int) -> Value:
-    """How many rows each group has."""
-    return Value(np.bincount(groups, minlength=count), bound=len(groups), positive=True)
-
-
-def total(value: Value, groups: Array, count: int) -> Value:
-    """⊕ = sum, by group."""
-    if not value.is_integer:
-        data = np.zeros(count)
-        _add(data, groups, value.data)
-        return Value(data, exact=value.exact)
-    if value.bound * len(value.data) >= INT64_LIMIT:
-        value.tighten()
-        if value.bound * len(value.data) >= INT64_LIMIT:
-            return _total_of_halves(value, groups, count)
-    result = np.zeros(count, np.int64)
-    _add(result, groups, value.data)
-    return Value(
-        result,
-        scale=value.scale,
-        exact=value.exact,
-        bound=value.bound * len(value.data),
-        positive=value.positive,
-    )
-
-
-@compiled
-def _add(into: Array, groups: Array, data: Array) -> None:  # pragma: no cover (compiled)
-    for i in range(len(groups)):
-        into[np.uint64(groups[i])] += data[i]
-
-
-def _total_of_halves(value: Value, groups: Array, count: int) -> Value:
-    """Sums that may pass 64 bits: those of the upper and of the lower 32 bits cannot."""
-    upper, lower = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    _add(upper, groups, value.data >> 32)
-    _add(lower, groups, value.data & 0xFFFFFFFF)
-    return from_halves(upper, lower, value.scale, value.exact)
-
-
-def from_halves(upper: Array, lower: Array, scale: int, exact: bool) -> Value:
-    """Integers from the sums of their upper and of their lower 32 bits; doubles if one is too big."""
-    sums = [(u << 32) + low for u, low in zip(upper.tolist(), lower.tolist(), strict=True)]
-    if all(-INT64_LIMIT <= total < INT64_LIMIT for total in sums):
-        return Value(np.array(sums, np.int64), scale=scale, exact=exact)
-    return Value(np.array([total / 10**scale for total in sums], np.float64), exact=False)
-
-
-def extreme(value: Value, groups: Array, count: int, largest: bool) -> Value:
-    """⊕ = min or max, by group; NULL where a group has no value. NaN is greater than every number."""
-    if value.valid is not None:
-        groups, value = groups[value.valid], value.take(value.valid)
-    data = value.data
-    seen = np.zeros(count, bool)
-    seen[groups] = True
-    if data.dtype == np.float64:
-        start = -np.inf if largest else np.nan
-        result = np.full(count, start)
-        with np.errstate(invalid="ignore"):  # NumPy warns of NaN here, though it is as it should be
-            (np.maximum if largest else np.fmin).at(result, groups, data)
-    else:
-        as_int = data.astype(np.int64)
-        limits = np.iinfo(np.int64)
-        result = np.full(count, limits.min if largest else limits.max, np.int64)
-        (np.maximum if largest else np.minimum).at(result, groups, as_int)
-        if data.dtype == bool:
-            result = result > 0
-    return extremes(result, seen, value)
-
-
-def extremes(result: Array, seen: Array, like: Value) -> Value:
-    """The extremes of groups, NULL where no value was seen."""
-    valid = None if seen.all() else seen
-    if valid is not None:
-        result = np.where(valid, result, result.dtype.type(0))
-    return Value(result, valid, scale=like.scale, labels=like.labels, exact=like.exact)
-
-
-def any_of(value: Value, groups: Array, count: int) -> Value:
-    """⊕ = any, by group."""
-    result = np.zeros(count, bool)
-    result[groups[value.data.astype(bool)]] = True
-    return Value(result)

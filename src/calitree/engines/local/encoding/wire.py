@@ -67,6 +67,8 @@ def _plain(value: Value) -> pa.Array:
     """A value as numbers: without its scale, but with what labels stand for."""
     if value.labels is not None:
         return v.to_arrow(value)
+    if value.is_wide:
+        return v.wide_decimals(value, 0)
     return pa.array(value.data, mask=None if value.valid is None else ~value.valid)
 
 
@@ -91,17 +93,15 @@ def _together(parts: list[Value]) -> Value:
         return parts[0]
     if any(part.labels is not None for part in parts):
         return v.from_arrow(_concatenated([pa.chunked_array([v.to_arrow(p)]) for p in parts]))
+    parts = v.unified(parts)
     exact = all(part.exact for part in parts)
-    if len({(part.data.dtype, part.scale) for part in parts if len(part.data)}) > 1:
-        parts = [part.as_float() for part in parts]
-    filled = next((part for part in parts if len(part.data)), parts[0])
-    data = np.concatenate([part.data.astype(filled.data.dtype, copy=False) for part in parts])
+    data = np.concatenate([part.data for part in parts])
     valid = None
     if any(part.valid is not None for part in parts):
         every = [np.ones(len(p.data), bool) if p.valid is None else p.valid for p in parts]
         valid = np.concatenate(every)
     positive = all(part.positive for part in parts)
-    return Value(data, valid, scale=filled.scale, exact=exact, positive=positive)
+    return Value(data, valid, scale=parts[0].scale, exact=exact, positive=positive)
 
 
 def _concatenated(columns: Sequence[pa.ChunkedArray]) -> pa.Array:

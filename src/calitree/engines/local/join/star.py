@@ -15,7 +15,7 @@ import numpy as np
 from calitree.cache import cached_property
 from calitree.engines.api.contraction import Column, Factor, Lifted, Output, Weight
 from calitree.engines.api.semiring import Semiring
-from calitree.engines.local.encoding import covariances
+from calitree.engines.local.encoding import by_group, covariances
 from calitree.engines.local.encoding import values as v
 from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.encoding.dictionary import Codes
@@ -147,8 +147,10 @@ class Star:
     def _counts(self) -> Value:
         """How many rows each group has."""
         if not self.output.keep:
-            return Value(np.full(self.count, self.length), bound=self.length, positive=True)
-        return v.count_of(self.groups, self.count)
+            count = v.repeated(self.length, self.count)
+            count.positive = True
+            return count
+        return by_group.count_of(self.groups, self.count)
 
     def product(self, column: Column) -> list[Value]:
         """⊗ of a column's factors in every joined row, one value for each component."""
@@ -227,7 +229,7 @@ def plus(semiring: Semiring, values: Sequence[Value], groups: Array, count: int)
 def _plus(way: str, value: Value, groups: Array, count: int) -> Value:
     """⊕ of a component, by group."""
     if way == "sum":
-        return v.total(value, groups, count)
+        return by_group.total(value, groups, count)
     if way == "any":
-        return v.any_of(value, groups, count)
-    return v.extreme(value, groups, count, largest=way == "max")
+        return by_group.any_of(value, groups, count)
+    return by_group.extreme(value, groups, count, largest=way == "max")

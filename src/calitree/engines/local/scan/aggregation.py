@@ -3,12 +3,13 @@
 Columns are added to an `Aggregation` first; `write` puts them into the scan's program; after the
 run, `message` reads the accumulators. Sums of products of numbers, and ⊗ that is a polynomial of its
 components, are computed by the program; a product in any other semiring is made on all rows before.
+What 64 bits cannot hold is summed apart (`wide_sums`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import reduce
+from functools import cache, partial, reduce
 from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
@@ -17,9 +18,11 @@ import numpy as np
 from calitree.cache import cached_property
 from calitree.engines.api.contraction import Factor, Stored, Weight, stored_parts
 from calitree.engines.api.semiring import SUM_PRODUCT, Semiring
+from calitree.engines.local.encoding import by_group
 from calitree.engines.local.encoding import values as v
+from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.values import Value
-from calitree.engines.local.join.star import constant, times
+from calitree.engines.local.join.star import constant, plus, times
 from calitree.engines.local.scan.axes import ProbedMessages
 from calitree.engines.local.scan.covariance_sums import (
     CovarianceSums,
@@ -27,6 +30,7 @@ from calitree.engines.local.scan.covariance_sums import (
     covariance_product,
 )
 from calitree.engines.local.scan.groups import Grouping
+from calitree.engines.local.scan.wide_sums import WideSum
 from calitree.engines.local.tables.legs import Leg
 from calitree.engines.local.tables.tables import EncodedMessage
 from calitree.engines.local.vm.products import (
@@ -42,6 +46,8 @@ from calitree.engines.local.vm.program import Program, Register
 
 Array = np.ndarray[Any, Any]
 Result: TypeAlias = Callable[[], Value]
+IndexedValue: TypeAlias = tuple[Value, Codes | None]
+"""Numbers on every row, or by id, with the id of every row."""
 
 
 class SumColumn(NamedTuple):
@@ -143,7 +149,7 @@ class _Writer:
             (joined,) = self.program.sum(self.joined, self.grouping.index, self.grouping.size)
             self.rows = lambda: joined.data
         else:
-            self.rows = lambda: counts().data
+            self.rows = lambda: counts().signs
 
     @cached_property
     def joined(self) -> Register:
@@ -166,80 +172,130 @@ class _Writer:
 
     def _sum_of_products(self, column: SumColumn) -> Result:
         """Σ of a product of numbers."""
-        product, values = self._product(column)
-        program = self.program
+        factors = self._factors(column)
+        values = [value for value, _ in factors]
+        if self._is_large(values):
+            return self._wide_sum(factors, column)
+        product = self._product(factors)
         if self.messages.masks and not all(value.is_finite for value in values):
-            product = program.keep(product, self.joined)  # zero times NaN is NaN
-        exact = all(value.exact for value in values)
-        if product.real:
-            exact = exact and not all(value.is_integer for value in values)
+            product = self.program.keep(product, self.joined)  # zero times NaN is NaN
         scale = 0 if product.real else sum(value.scale for value in values)
+        exact = all(value.exact for value in values) and scale <= v.DIGITS
         return self._total(product, scale, exact, self._is_count(column))
 
-    def _product(
-        self, column: SumColumn, apart: Collection[int] = ()
-    ) -> tuple[Register, list[Value]]:
-        """A product of numbers, and what it is made of; zero where a message not `apart` has no row."""
-        program, by_axis = self.program, self.messages.products(column.probed, apart)
+    def _factors(self, column: SumColumn, apart: Collection[int] = ()) -> list[IndexedValue]:
+        """What a product of numbers is made of; zero where a message not `apart` has no row."""
+        by_axis = self.messages.products(column.probed, apart)
         lifts = [self.axes.own(factor, SUM_PRODUCT)[0] for factor in column.own]
-        values = [*by_axis.values(), *lifts]
-        _bound(values, program.length)
-        registers = [
-            program.gather(value.data, program.index(axis.ids), bound_of(value))
-            for axis, value in by_axis.items()
-        ]
-        registers += [program.load(value.data, bound_of(value)) for value in lifts]
-        return product_of(program, registers, [value.scale for value in values]), values
+        _bound([*by_axis.values(), *lifts], self.program.length)
+        factors: list[IndexedValue] = [(value, axis.ids) for axis, value in by_axis.items()]
+        return [*factors, *((value, None) for value in lifts)]
+
+    def _product(self, factors: Sequence[IndexedValue]) -> Register:
+        registers = [self._register(value, ids) for value, ids in factors]
+        return product_of(self.program, registers, [value.scale for value, _ in factors])
 
     def _covariance(self, column: SumColumn, centres: Array | None) -> CovarianceSums:
         """⊕ of a product in a `covariance`."""
         program, semiring = self.program, column.semiring
         lifted = [f for f in column.own if not isinstance(f, Weight)]
         probed = [(at, f) for at, f in column.probed if not isinstance(f, Weight)]
-        weight, values = self._product(
-            counted(column.own, column.probed), apart=[at for at, _ in probed]
-        )
+        weights = self._factors(counted(column.own, column.probed), apart=[at for at, _ in probed])
+        weight = self._product(weights)
         factors = [covariance_element(program, f, self.axes.own(f, semiring)) for f in lifted]
         for at, factor in probed:
-            parts = self._gathered(at, factor, semiring)
+            parts = self._gathered(at, self.messages.factor(at, factor, semiring))
             factors.append([program.real(part.register) for part in parts])
         return CovarianceSums(
             program,
             covariance_product(program, semiring, factors),
-            program.real(weight, sum(value.scale for value in values)) if values else None,
+            program.real(weight, sum(value.scale for value, _ in weights)) if weights else None,
             (self.grouping.index, self.grouping.size),
             centres,
         )
+
+    def _register(self, value: Value, ids: Codes | None) -> Register:
+        """Numbers on every row, or by id; wide ones, which are multiplied by doubles, as doubles."""
+        program, value = self.program, value.as_float() if value.is_wide else value
+        if ids is None:
+            return program.load(value.data, bound_of(value))
+        return program.gather(value.data, program.index(ids), bound_of(value))
+
+    def _is_large(self, values: Sequence[Value]) -> bool:
+        """Whether these are integers whose product does not fit 64 bits."""
+        if not all(value.is_integer for value in values):
+            return False
+        if any(value.is_wide for value in values):
+            return True
+        return not self.program.checked and _largest_product(values) >= v.INT64_LIMIT
+
+    def _wide_sum(self, factors: Sequence[IndexedValue], column: SumColumn) -> Result:
+        """Σ of a product of integers that 64 bits do not hold."""
+        program, grouping = self.program, self.grouping
+        rows = program.rows if program.chosen is None else program.chosen
+        total = WideSum(factors, grouping.of_rows, grouping.size, rows, self._is_count(column))
+        return cache(lambda: total.total(self.axes.book.threads))
 
     def _total(self, register: Register, scale: int, exact: bool, positive: bool = False) -> Result:
         """Σ of a register."""
         sums = self.program.sum(register, self.grouping.index, self.grouping.size)
         if len(sums) == 2:
-            return lambda: v.from_halves(sums[0].data, sums[1].data, scale, exact)
+            return lambda: by_group.from_halves(sums[0].data, sums[1].data, scale, exact)
         bound = None if register.real else register.bound * max(1, self.program.length)
         return lambda: Value(sums[0].data, scale=scale, exact=exact, bound=bound, positive=positive)
 
     def _components(self, column: SumColumn) -> list[Result]:
         """⊕ of a product in any semiring, component by component."""
         semiring = column.semiring
-        factors = [
-            [loaded(self.program, value) for value in self.axes.own(factor, semiring)]
-            for factor in column.own
-        ]
-        factors += [self._gathered(at, factor, semiring) for at, factor in column.probed]
-        if len(factors) == 1:
-            (parts,) = factors
-        elif is_polynomial(semiring) and all(part.is_plain for parts in factors for part in parts):
-            parts = polynomials(self.program, semiring, factors)
-        else:
-            parts = [loaded(self.program, value) for value in self._materialised(column)]
+        own = [self.axes.own(factor, semiring) for factor in column.own]
+        probed = [(at, self.messages.factor(at, factor, semiring)) for at, factor in column.probed]
+        values = [value for values in (*own, *(v for _, v in probed)) for value in values]
+        parts = None
+        if not any(value.is_wide for value in values):
+            factors = [[loaded(self.program, value) for value in values] for values in own]
+            factors += [self._gathered(at, values) for at, values in probed]
+            parts = self._computed(semiring, factors)
+        if parts is None:
+            product = self._materialised(column)
+            if any(value.is_wide for value in product):
+                return self._by_rows(semiring, product)
+            parts = [loaded(self.program, value) for value in product]
         return [self._plus(plus, part) for plus, part in zip(semiring.plus, parts, strict=True)]
 
-    def _gathered(self, at: int, factor: Factor, semiring: Semiring) -> list[Component]:
+    def _computed(
+        self, semiring: Semiring, factors: Sequence[list[Component]]
+    ) -> list[Component] | None:
+        """A product that the program can compute, without rounding integers; None if it cannot."""
+        if len(factors) == 1:
+            return factors[0]
+        components = [part for parts in factors for part in parts]
+        if not is_polynomial(semiring) or not all(part.is_plain for part in components):
+            return None
+        parts = polynomials(self.program, semiring, factors)
+        whole = all(part.like.is_integer for part in components)
+        return None if whole and any(part.register.real for part in parts) else parts
+
+    def _by_rows(self, semiring: Semiring, product: Sequence[Value]) -> list[Result]:
+        """⊕ of a product on all rows, without the program."""
+        rows, size = self._joined_rows(), self.grouping.size
+        groups = self.grouping.of_rows(rows, len(rows))
+        sums = plus(semiring, [value.take(rows) for value in product], groups, size)
+        return [partial(value.take, None) for value in sums]
+
+    def _joined_rows(self) -> Array:
+        """The rows that join with every message."""
+        rows = np.arange(self.program.rows) if self.program.chosen is None else self.program.chosen
+        for axis in self.axes.axes:
+            present = self.messages.present(axis)
+            if present is not None:
+                rows = rows[present[axis.ids[rows]]]
+        return rows
+
+    def _gathered(self, at: int, values: Sequence[Value]) -> list[Component]:
         """A factor that a message has."""
         program, parts = self.program, []
         index = program.index(self.axes.axis_of(at).ids)
-        for value in self.messages.factor(at, factor, semiring):
+        for value in values:
             mask = None
             if value.valid is not None:
                 mask = program.gather(as_8_bytes(value.valid), index, 1)
@@ -274,14 +330,18 @@ class _Writer:
 
         def extremes() -> Value:
             data = extreme.data > 0 if like.data.dtype == bool else extreme.data
-            return v.extremes(data, seen.data != 0, like)
+            return by_group.extremes(data, seen.data != 0, like)
 
         return extremes
+
+
+def _largest_product(values: Sequence[Value]) -> int:
+    return prod(value.bound for value in values)
 
 
 def _bound(values: Sequence[Value], rows: int) -> None:
     """Look at integers where, by what is known of them, a sum of their products may not fit."""
     integers = [value for value in values if value.is_integer]
-    if prod(value.bound for value in integers) * rows >= v.INT64_LIMIT:
+    if _largest_product(integers) * rows >= v.INT64_LIMIT:
         for value in integers:
             value.tighten()

@@ -130,7 +130,7 @@ class ProbedMessages:
             parts = element(semiring, parts)
         for value, zero in zip(parts, semiring.zero, strict=True):
             padded = np.empty(len(value.data) + 1, value.data.dtype)
-            padded[0], padded[1:] = 0 if zero is None else zero, value.data
+            padded[0], padded[1:] = value.element(0 if zero is None else zero), value.data
             valid = None
             if zero is None:
                 valid = places != 0

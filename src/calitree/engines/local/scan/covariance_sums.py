@@ -44,7 +44,7 @@ def covariance_element(
     masks = [program.load(value.valid, 1) for value in values if value.valid is not None]
     means: list[Register | None] = []
     for value in values:
-        if value.is_integer and value.bound >= MAX_EXACT_DOUBLE:
+        if value.is_wide or (value.is_integer and value.bound >= MAX_EXACT_DOUBLE):
             means += [program.load(np.asarray(part)) for part in split(value)]
         else:
             mean = program.load(value.data, bound_of(value))

@@ -50,8 +50,17 @@ class Grouping:
                 self.index = index if before is None else program.combine(before, index, size)
         else:
             columns = [c.ids if c.table is None else c.table[c.ids] for c in self._components]
-            groups, self._numbered = number_rows(columns, sizes, program.rows)
-            self.index, self.size = program.index(groups), len(self._numbered[0])
+            self._groups, self._numbered = number_rows(columns, sizes, program.rows)
+            self.index, self.size = program.index(self._groups), len(self._numbered[0])
+
+    def of_rows(self, rows: Array | slice, length: int) -> Array:
+        """The groups of so many rows, which are given by their numbers."""
+        if self._numbered is not None:
+            return self._groups[rows]
+        groups = np.zeros(length, np.int64)
+        for ids, table, size, _ in self._components:
+            groups = groups * size + (ids[rows] if table is None else table[ids[rows]])
+        return groups
 
     def codes(self, groups: Array) -> list[Codes]:
         """The codes of `onto` in some groups."""

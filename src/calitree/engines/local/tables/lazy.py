@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 import pyarrow as pa
 
 from calitree.cache import cached_property
@@ -205,11 +204,9 @@ def _described(name: str, dtype: pa.DataType, value: Value) -> SavedColumn:
 
 
 def _value(data: pa.ChunkedArray, column: SavedColumn) -> Value:
-    """What was saved as whole numbers is doubles if it does not fit 64 bits."""
+    """What was saved as whole numbers has its scale beside it."""
     value = v.from_arrow(contiguous(data))
     if not column.coded:
         return value.with_exact(column.exact and value.exact)
-    if not value.is_integer:
-        return Value(value.data / 10.0**column.scale, value.valid, exact=False)
-    positive = value.valid is None and bool(np.all(value.data > 0))
+    positive = value.valid is None and bool((value.signs > 0).all())
     return Value(value.data, value.valid, scale=column.scale, exact=column.exact, positive=positive)

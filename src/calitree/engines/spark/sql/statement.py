@@ -212,6 +212,10 @@ class _Select:
     def summed(self, writer: SqlWriter, plus: Plus, node: exp.Expr) -> tuple[str, Field]:
         """⊕ over the rows, as SQL and as a column of the result."""
         function = _PLUS[plus]
+        stored = self.tables.fields.get(node.name) if isinstance(node, exp.Column) else None
+        if stored is not None and plus in ("min", "max") and _is_decimal(stored):
+            writer.exact = stored.exact
+            return f"{function}({node.name})", replace(stored, name="")
         number = writer.whole(node) if plus != "any" else None
         if number is not None:
             if plus == "sum":
@@ -257,6 +261,11 @@ def _value(node: exp.Expr, writer: SqlWriter) -> tuple[str, bool]:
     """A value, and whether it is an integer that may have more digits than doubles."""
     number = writer.whole(node) if writer.width == BIGINT else None
     return writer.plain(node), number is not None and not number.scale and number.bound >= 2**53
+
+
+def _is_decimal(field: Field) -> bool:
+    """Whether it is compared as it is: a decimal need not become a whole number for it."""
+    return field.type.startswith("DECIMAL") and not field.coded
 
 
 def _literal(value: Scalar) -> exp.Expr:

@@ -28,9 +28,9 @@ from calitree.types import Kind
 LIMITS: dict[str, float] = {BIGINT: 2**63 - 1, DECIMAL: 10**38 - 1, DOUBLE: math.inf}
 """The types to compute in, narrowest first, and the largest number that each can hold."""
 
-_MAX_SCALE = 37
-_ROUNDED_FROM = 10**31
-"""From here on Spark rounds a decimal of more than 6 places when it is multiplied by 10^places."""
+_DIGITS, _MAX_SCALE = 38, 37
+_MIN_PLACES = 6
+"""Places of a decimal that Spark keeps where a product may have too many digits."""
 
 
 class WholeNumber(NamedTuple):
@@ -169,14 +169,12 @@ class SqlWriter:
         if shift and self.width == DOUBLE:
             text = f"(CAST({text} AS DOUBLE) * {_power(shift)}D)"
         elif shift:
-            text = f"CAST({text} * {_power(shift)} AS {self.width})"
+            text = _unscaled(text, field, self.width)
         elif field.type != self.width:
             text = f"CAST({text} AS {self.width})"
         number = WholeNumber(text, field.scale, field.bound)
         if field.type.startswith("DECIMAL"):
             self.recorded(number)
-        if shift > 6 and field.bound >= _ROUNDED_FROM:
-            self.peak = math.inf
         return number
 
     def _literal(self, node: exp.Expr) -> WholeNumber | None:
@@ -247,6 +245,21 @@ class SqlWriter:
         return WholeNumber(
             text if self.width == BIGINT else f"CAST({text} AS {self.width})", 0, bound
         )
+
+
+def _unscaled(text: str, field: Field, width: str) -> str:
+    """A decimal without its decimal point.
+
+    Spark's product has no room for the largest numbers. These are written with an exponent; small
+    ones not, as their text may have one already.
+    """
+    precision, scale = int(field.type[len("DECIMAL(") :].split(",")[0]), field.scale
+    product = f"CAST({text} * {_power(scale)} AS {width})"
+    places = max(_DIGITS - (precision + 2), min(scale, _MIN_PLACES))
+    if precision + scale + 2 <= _DIGITS or field.bound < _power(_DIGITS - places):
+        return product
+    written = f"CAST(CONCAT(CAST({text} AS STRING), 'E{scale}') AS {width})"
+    return f"IF(ABS({text}) < 0.000001, {product}, {written})"
 
 
 def as_decimal(text: str, scale: int) -> str:
