@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from calitree.engines.api.contraction import Table
 from calitree.engines.hybrid.routing import InputStats, Limits, Location
 from calitree.engines.local import LocalEngine
-from calitree.engines.local.encoding import values as v
 from calitree.engines.local.encoding.codebook import Codebook
+from calitree.engines.local.encoding.labels import from_column
 from calitree.engines.local.encoding.values import INT64_LIMIT, Value
 from calitree.engines.local.encoding.wire import to_wire
 from calitree.engines.local.tables.lazy import LazyColumns, files_of
@@ -141,7 +141,7 @@ def from_spark(book: Codebook, table: SparkTable) -> LocalTable:
 
 def _value(column: pa.ChunkedArray, field: Field) -> Value:
     if not field.coded:
-        return v.from_arrow(column).with_exact(field.exact)
+        return from_column(column).with_exact(field.exact)
     valid = None
     if column.null_count:
         valid = column.is_valid().to_numpy()

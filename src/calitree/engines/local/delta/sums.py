@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
+from calitree.engines.local.encoding.labels import better, compacted, has_leftovers, unified
+from calitree.engines.local.encoding.texts import Texts
 from calitree.engines.local.encoding.values import INT64_LIMIT, Value
 
 Array = np.ndarray[Any, Any]
@@ -143,8 +143,11 @@ class Addition:
             seen[: len(first.data)] = True if first.valid is None else first.valid
         for value, (_, rows) in zip(values, self.plus, strict=True):
             before = data[rows]
-            with np.errstate(invalid="ignore"):
-                chosen = (np.maximum if largest else np.fmin)(before, value.data)
+            if isinstance(value.labels, Texts):
+                chosen = better(value.labels, before, value.data, largest)
+            else:
+                with np.errstate(invalid="ignore"):
+                    chosen = (np.maximum if largest else np.fmin)(before, value.data)
             if seen is not None:
                 chosen = np.where(seen[rows], chosen, value.data)
                 seen[rows] |= True if value.valid is None else value.valid
@@ -153,7 +156,8 @@ class Addition:
             data[rows] = chosen
         valid = None if seen is None or seen.all() else seen
         exact = all(value.exact for value in _present([first, *values]))
-        return Value(data, valid, scale=first.scale, labels=first.labels, exact=exact)
+        result = Value(data, valid, scale=first.scale, labels=first.labels, exact=exact)
+        return compacted(result) if has_leftovers(result) else result
 
 
 def one_row(way: str, plus: Sequence[Value], minus: Sequence[Value]) -> Value | None:
@@ -213,9 +217,8 @@ def _peak(value: Value) -> Array:
 def _alike(values: Sequence[Value]) -> list[Value]:
     """The same values in one type, at one scale or by the same labels."""
     present = _present(values)
-    labels = [value.labels for value in present if value.labels is not None]
-    if labels:
-        return _labelled(values, labels)
+    if any(value.labels is not None for value in present):
+        return unified(values)
     if len({(value.data.dtype, value.scale) for value in present}) > 1:
         if all(value.is_integer for value in present):
             scale = max(value.scale for value in present)
@@ -225,20 +228,3 @@ def _alike(values: Sequence[Value]) -> list[Value]:
     rest = iter(present)
     empty = present[0].take(np.empty(0, np.intp))
     return [next(rest) if len(value.data) else empty for value in values]
-
-
-def _labelled(values: Sequence[Value], labels: Sequence[pa.Array]) -> list[Value]:
-    """Positions in labels as positions in the labels of all."""
-    if all(other is labels[0] or other.equals(labels[0]) for other in labels):
-        every = labels[0]
-    else:
-        every = pa.concat_arrays(labels).unique()
-        every = every.take(pc.sort_indices(every))
-    relabelled = []
-    for value in values:
-        data = np.zeros(len(value.data), np.int64)
-        if value.labels is not None and len(value.labels) and len(data):
-            position = pc.index_in(value.labels, value_set=every).to_numpy(zero_copy_only=False)
-            data = position.astype(np.int64)[value.data]
-        relabelled.append(Value(data, value.valid, labels=every, exact=value.exact))
-    return relabelled

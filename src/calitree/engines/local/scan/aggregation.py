@@ -18,6 +18,8 @@ from calitree.cache import cached_property
 from calitree.engines.api.contraction import Factor, Stored, Weight, stored_parts
 from calitree.engines.api.semiring import SUM_PRODUCT, Semiring
 from calitree.engines.local.encoding import values as v
+from calitree.engines.local.encoding.labels import best_texts
+from calitree.engines.local.encoding.texts import Goal, Texts
 from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.join.star import constant, times
 from calitree.engines.local.scan.axes import ProbedMessages
@@ -222,6 +224,9 @@ class _Writer:
     def _components(self, column: SumColumn) -> list[Result]:
         """⊕ of a product in any semiring, component by component."""
         semiring = column.semiring
+        if self._is_of_texts(column):
+            values = self._materialised(column)
+            return [self._best_texts(way, x) for way, x in zip(semiring.plus, values, strict=True)]
         factors = [
             [loaded(self.program, value) for value in self.axes.own(factor, semiring)]
             for factor in column.own
@@ -234,6 +239,34 @@ class _Writer:
         else:
             parts = [loaded(self.program, value) for value in self._materialised(column)]
         return [self._plus(plus, part) for plus, part in zip(semiring.plus, parts, strict=True)]
+
+    def _is_of_texts(self, column: SumColumn) -> bool:
+        """Whether a factor is texts of many values, which no program compares."""
+        own = [self.axes.own(factor, column.semiring) for factor in column.own]
+        probed = [
+            self.axes.around[at][0].factor(factor, column.semiring) for at, factor in column.probed
+        ]
+        return any(isinstance(value.labels, Texts) for values in own + probed for value in values)
+
+    def _best_texts(self, way: str, value: Value) -> Result:
+        """MIN or MAX of texts over the rows that join with every message."""
+
+        def best() -> Value:
+            groups, rows = self.grouping.rows(), self.program.chosen
+            present = [
+                here[axis.ids if rows is None else axis.ids[rows]]
+                for axis in self.axes.axes
+                if (here := self.messages.present(axis)) is not None
+            ]
+            if present:
+                joined = np.logical_and.reduce(present)
+                rows = np.flatnonzero(joined) if rows is None else rows[joined]
+            if rows is not None and groups is not None:
+                groups = groups[rows]
+            goal = Goal(self.grouping.size, way == "max")
+            return best_texts(value.take(rows), groups, goal)
+
+        return best
 
     def _gathered(self, at: int, factor: Factor, semiring: Semiring) -> list[Component]:
         """A factor that a message has."""

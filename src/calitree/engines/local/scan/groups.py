@@ -39,6 +39,7 @@ class Grouping:
         self.messages, self.axes, self.onto = messages, messages.axes, onto
         self.index: int | None = None
         self._numbered: list[Codes] | None = None
+        self._groups: Codes | None = None
         self._components = [self._component(axis, names) for axis, names in self._by_axis().items()]
         sizes = [component.size for component in self._components]
         self.size = prod(sizes)
@@ -50,8 +51,17 @@ class Grouping:
                 self.index = index if before is None else program.combine(before, index, size)
         else:
             columns = [c.ids if c.table is None else c.table[c.ids] for c in self._components]
-            groups, self._numbered = number_rows(columns, sizes, program.rows)
-            self.index, self.size = program.index(groups), len(self._numbered[0])
+            self._groups, self._numbered = number_rows(columns, sizes, program.rows)
+            self.index, self.size = program.index(self._groups), len(self._numbered[0])
+
+    def rows(self) -> Array | None:
+        """The group of each row, written out; None if there is one."""
+        groups: Array | None = self._groups
+        if groups is None:
+            for ids, table, size, _ in self._components:
+                part = ids if table is None else table[ids]
+                groups = part if groups is None else groups * np.int32(size) + part
+        return groups
 
     def codes(self, groups: Array) -> list[Codes]:
         """The codes of `onto` in some groups."""

@@ -7,22 +7,30 @@ contraction needs to know of them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from calitree.cache import cached_property
 from calitree.engines.api.contraction import Column, Stored, stored_parts
-from calitree.engines.local.encoding import values as v
 from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.encoding.dictionary import Codes
+from calitree.engines.local.encoding.labels import from_column
 from calitree.engines.local.encoding.spaces import Space
 from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.join.generic_join import GenericJoin
 from calitree.engines.local.tables.encoded import EncodedTable, Key, Names, key_of
+from calitree.engines.local.tables.filters import (
+    Columns,
+    forget,
+    kept_bytes,
+    passing,
+    read,
+    repeating,
+)
 from calitree.errors import EngineError
-from calitree.sql.evaluator import evaluate
+from calitree.sql.evaluator import compile, evaluate
 from calitree.sql.parser import Expression
 from calitree.types import Kind, kind_of_arrow
 
@@ -31,28 +39,12 @@ MAX_JOINED_ROWS = 1 << 31
 """Joined rows that can be held: their numbers have 32 bits."""
 
 REPEATING_KINDS = (Kind.INTEGER, Kind.STRING, Kind.DATE, Kind.BOOLEAN, Kind.BINARY)
-"""Kinds of columns that are worth encoding for a filter alone: their values tend to repeat."""
+"""Kinds of columns that are worth encoding for a filter alone, if their values do repeat."""
 
+TEXTS = (Kind.STRING, Kind.BINARY)
 
-class Columns(Protocol):
-    """Where a relation's columns come from: an Arrow table, or files that are read when needed."""
-
-    schema: pa.Schema
-    rows: int
-
-    @property
-    def null_free(self) -> frozenset[str]:
-        """Columns without a NULL."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that are in memory."""
-
-    def column(self, label: str) -> pa.ChunkedArray:
-        """One column."""
-
-    def table(self) -> pa.Table:
-        """All columns."""
+MAX_SMALL_DICTIONARY = 1 << 12
+"""A dictionary of so few values is evaluated, however few rows there are."""
 
 
 class ArrowColumns:
@@ -61,7 +53,7 @@ class ArrowColumns:
     def __init__(self, data: pa.Table) -> None:
         self.data, self.schema, self.rows = data, data.schema, int(data.num_rows)
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """Bytes in memory."""
         return int(self.data.nbytes)
@@ -89,14 +81,13 @@ class EncodedRelation(EncodedTable):
         super().__init__(book, columns.rows)
         self.columns = columns
         self.kinds = {f.name: kind_of_arrow(f.type) for f in columns.schema}
-        self._values: dict[str, pa.ChunkedArray] = {}
         self._lifts: dict[tuple[str, Key], Value] = {}
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory, with all that was derived from the columns."""
         lifts = sum(value.nbytes for value in list(self._lifts.values()))
-        return self.columns.nbytes + self._derived_bytes + lifts
+        return self.columns.nbytes + self._derived_bytes + lifts + kept_bytes(self.columns)
 
     @property
     def null_free(self) -> frozenset[str]:
@@ -106,7 +97,8 @@ class EncodedRelation(EncodedTable):
     def _encode(self, attribute: str, column: str) -> Codes:
         known = self.known_codes(attribute, column, slice(None))
         if known is None:
-            return self.book.dictionary(attribute).encode(self.columns.column(column))
+            known = self.book.dictionary(attribute).encode(read(self.columns, column))
+            forget(self.columns, column)
         return known
 
     @property
@@ -152,23 +144,32 @@ class EncodedRelation(EncodedTable):
         return ids
 
     def has_codes(self, attribute: str, names: Names) -> bool:
-        """Whether a filter on this attribute alone should go by its codes."""
-        key = (attribute, names[attribute])
-        return key in self._codes or self.kinds[key[1]] in REPEATING_KINDS
+        """Whether a filter on this attribute alone should go by its codes.
 
-    def values(self, attribute: str, names: Names) -> pa.ChunkedArray:
-        """An attribute's values in every row; kept, as it will be filtered by again."""
+        It should if there are codes already, or if values repeat: then each is looked at once. A column
+        of many values is not encoded to be filtered.
+        """
         label = names[attribute]
-        if label not in self._values:
-            self._values[label] = self.columns.column(label)
-        return self._values[label]
+        if (attribute, label) in self._codes:
+            return self.book.dictionary(attribute).size <= max(self.rows, MAX_SMALL_DICTIONARY)
+        return self.kinds[label] in REPEATING_KINDS and repeating(self.columns, label)
+
+    def passing(self, predicate: Expression, names: Names) -> Array:
+        """Which rows a predicate is true for."""
+        attributes = tuple(predicate.attributes)
+        if len(attributes) == 1 and self.has_codes(attributes[0], names):
+            return super().passing(predicate, names)
+        return passing(self.columns, predicate, names, self.book.threads)
 
     def lift(self, expression: Expression, names: Names) -> Value:
         """An expression over attributes, in every row; kept."""
         key = self._lift_key(expression, names)
         if key not in self._lifts:
             columns = {a: self.columns.column(c) for a, c in key[1]}
-            value = v.from_arrow(evaluate(expression.node, columns, self.rows))
+            if expression.kind in TEXTS and len(columns) == 1:
+                value = from_column(_chunks(expression, columns), self.book.threads)
+            else:
+                value = from_column(evaluate(expression.node, columns, self.rows))
             if expression.kind in (Kind.INTEGER, Kind.DECIMAL) and not value.is_integer:
                 value = value.with_exact(False)
             self._lifts[key] = value
@@ -176,6 +177,17 @@ class EncodedRelation(EncodedTable):
 
     def _lift_key(self, expression: Expression, names: Names) -> tuple[str, Key]:
         return expression.sql, key_of(sorted(expression.attributes), names)
+
+
+def _chunks(expression: Expression, columns: Mapping[str, pa.ChunkedArray]) -> pa.ChunkedArray:
+    """An expression of one column, chunk by chunk: a column itself is not copied."""
+    ((attribute, column),) = columns.items()
+    run = compile(expression.node)
+    chunks = [run({attribute: chunk}, len(chunk)) for chunk in column.chunks]
+    types = {chunk.type for chunk in chunks}
+    if len(types) > 1:  # some are as large as only the larger type can be
+        chunks = [chunk.cast(pa.large_string()) for chunk in chunks]
+    return pa.chunked_array(chunks) if chunks else pa.chunked_array([run(columns, 0)])
 
 
 class EncodedMessage(EncodedTable):
@@ -288,3 +300,11 @@ class Joined(EncodedTable):
         table, names = self.parts[at]
         codes: Codes = table.codes(attribute, names)[self.positions[at]]
         return codes
+
+    def passing(self, predicate: Expression, names: Names) -> Array:
+        """Which joined rows a predicate is true for: if one table has all it needs, which of its rows."""
+        for at, (table, own) in enumerate(self.parts):
+            if predicate.attributes <= own.keys():
+                passed: Array = table.passing(predicate, own)[self.positions[at]]
+                return passed
+        return super().passing(predicate, names)
