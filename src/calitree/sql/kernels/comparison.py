@@ -116,6 +116,14 @@ def _contained(needle: Datum, items: Sequence[Datum]) -> Datum:
     return where(pc.is_valid(needle), pc.is_in(unified[0], value_set=values))
 
 
+def is_among(needle: Datum, texts: pa.Array) -> Datum:
+    """`needle IN (texts)`, where none of many texts is NULL."""
+    if is_null(needle):
+        return NULL
+    known = pc.is_in(needle, value_set=texts.cast(needle.type))
+    return where(pc.is_valid(needle), known)
+
+
 def null_if(value: Datum, unwanted: Datum) -> Datum:
     """NULLIF: `value`, or NULL where it equals `unwanted`."""
     if is_null(value) or is_null(unwanted):

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from calitree.cache import cached_property
-from calitree.engines.local.encoding.columns import take_rows
+from calitree.engines.local.encoding.columns import VIEWS, take_rows
 from calitree.engines.local.vm import parallel
 from calitree.engines.local.vm.compiled import compiled, helper
 
@@ -21,7 +21,6 @@ Array = np.ndarray[Any, Any]
 
 WIDE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 """Types whose arrays hold 2 GB, and those of the same values that hold more."""
-VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 
 MAX_CHUNKS = 64
 """Of more chunks, or where most texts are of no use any more, one is made."""
