@@ -22,7 +22,7 @@ from calitree.engines.local.delta import matches
 from calitree.engines.local.encoding import columns, labels
 from calitree.engines.local.tables import filters
 from calitree.engines.local.vm import parallel
-from calitree.sql.kernels import text
+from calitree.sql.kernels import comparison, text
 from tests.support.engines import LOCAL, engine_named, spark_engine_named
 
 LETTERS = ["a", "b", "B", " ", "%", "_", "'", "\\", "é", "ß", "\uffff", "😀", "\x7f", "aaaaaaaa"]
@@ -39,7 +39,8 @@ def many(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         (filters, "MIN_ROWS_AT_ONCE", 5),
         (filters, "MAX_ROWS_AT_ONCE", 16),
         (parallel, "MIN_ROWS_PER_THREAD", 8),
-        (text, "MIN_SEARCHED_ROWS", 0),
+        (text, "MIN_COMPILED_ROWS", 0),
+        (comparison, "MIN_COMPILED_ROWS", 0),
     ):
         monkeypatch.setattr(module, name, value)
     yield

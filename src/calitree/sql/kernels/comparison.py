@@ -20,6 +20,14 @@ from calitree.types import Kind
 Comparison = Callable[[Datum, Datum], Datum]
 
 
+MIN_COMPILED_ROWS = 1 << 10
+"""In fewer rows Arrow compares texts with one text as quickly as a compiled loop."""
+
+
+def _is_long(datum: Datum) -> bool:
+    return isinstance(datum, pa.Array) and len(datum) >= MIN_COMPILED_ROWS
+
+
 def _has_nan(datum: Datum) -> bool:
     nan = pc.is_nan(datum)
     return bool((nan if isinstance(nan, pa.Scalar) else pc.any(nan)).as_py())
@@ -30,7 +38,12 @@ def _comparison(name: str, with_nan: Comparison) -> Comparison:
 
     def compare(left: Datum, right: Datum) -> Datum:
         a, b = unify([left, right])
-        if kind_of(a) is Kind.FLOAT and (_has_nan(a) or _has_nan(b)):
+        kind = kind_of(a)
+        if kind is Kind.STRING and _is_long(a) and isinstance(b, pa.Scalar) and b.is_valid:
+            from calitree.sql.kernels import strings
+
+            return strings.compare(name, a, b.as_py().encode())
+        if kind is Kind.FLOAT and (_has_nan(a) or _has_nan(b)):
             return with_nan(a, b)
         return pc.call_function(name, [a, b])
 

@@ -7,11 +7,9 @@ import re
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from calitree.sql.kernels.comparison import MIN_COMPILED_ROWS, equal
 from calitree.sql.kernels.values import Datum, unify
 from calitree.sql.rules.text import SPACES
-
-MIN_SEARCHED_ROWS = 1 << 10
-"""In fewer rows Arrow finds a part of a text as quickly as a compiled loop."""
 
 lower, upper = pc.utf8_lower, pc.utf8_upper
 
@@ -26,13 +24,13 @@ def like(datum: Datum, pattern: str) -> Datum:
         return _contains(datum, inner)
     if before or after:
         return (pc.ends_with if before else pc.starts_with)(datum, inner)
-    return pc.equal(datum, pa.scalar(pattern, datum.type))
+    return equal(datum, pa.scalar(pattern, datum.type))
 
 
 def _contains(datum: Datum, part: str) -> Datum:
-    if not part or not isinstance(datum, pa.Array) or len(datum) < MIN_SEARCHED_ROWS:
+    if not part or not isinstance(datum, pa.Array) or len(datum) < MIN_COMPILED_ROWS:
         return pc.match_substring(datum, part)
-    from calitree.sql.kernels.substring import find
+    from calitree.sql.kernels.strings import find
 
     return find(datum, part.encode())
 
