@@ -42,6 +42,7 @@ class TextQuestion:
     measure: str = "count(*)"
     where: str | None = None
     by: tuple[str, ...] = ()
+    has_bar: bool = False
 
     @property
     def sql(self) -> str:
@@ -85,11 +86,11 @@ def questions(data: pa.Table, seed: int) -> list[TextQuestion]:
     values = ", ".join(f"'{text}'" for text in [*there, *(f"{text}?" for text in there)])
     few = data.column("few")[0].as_py()
     return [
-        TextQuestion("max(text)", "max(t)"),
-        TextQuestion("LIKE '%abc%'", where="t LIKE '%abc%'"),
-        TextQuestion("LIKE of two parts", where="t LIKE '%ab%12%'"),
-        TextQuestion("equality", where=f"t = '{there[0]}'"),
-        TextQuestion(f"IN of {2 * listed:,}", where=f"t IN ({values})"),
+        TextQuestion("max(text)", "max(t)", has_bar=True),
+        TextQuestion("LIKE '%abc%'", where="t LIKE '%abc%'", has_bar=True),
+        TextQuestion("LIKE of two parts", where="t LIKE '%ab%12%'", has_bar=True),
+        TextQuestion("equality", where=f"t = '{there[0]}'", has_bar=True),
+        TextQuestion(f"IN of {2 * listed:,}", where=f"t IN ({values})", has_bar=True),
         TextQuestion("min(text) by group", "min(t)", by=("g",)),
         TextQuestion("less than", where=f"t < '{there[0]}'"),
         TextQuestion("max(timestamp)", "max(stamp)"),
@@ -136,7 +137,7 @@ def heat(question: TextQuestion, fresh: FreshTree, old: WideTable, duck: DuckDB)
     def theirs() -> Any:
         return duck.ask(question.sql)
 
-    bars = () if question.name.startswith("1,000") else AT_LEAST_AS_FAST
+    bars = AT_LEAST_AS_FAST if question.has_bar else ()
     first, again, once = "calitree, first", "calitree, again", "DuckDB, once"
     contestants = (
         Contestant(first, lambda: question.ask(fresh.wide), question.answers, fresh.renew),

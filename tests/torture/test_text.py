@@ -34,6 +34,7 @@ ROWS = 60
 def many(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for module, name, value in (
         (columns, "MAX_SMALL", 0),
+        (filters, "MAX_SMALL", 0),
         (labels, "MAX_SORTED_TEXTS", 2),
         (filters, "MIN_KEPT_ROWS", 4),
         (filters, "MIN_ROWS_AT_ONCE", 5),

@@ -37,6 +37,20 @@ def warm_up() -> None:
             wide.query(group_by=["name", "weather"], where="shops.shop = 1")
             wide.query(group_by=["ticket", "guests"])
 
+    _warm_up_texts()
+
+
+def _warm_up_texts() -> None:
+    """Texts that hardly repeat are compared by loops of their own."""
+    from calitree.engines.local.encoding.columns import MAX_SMALL
+
+    texts = pa.array([str(i) for i in range(2 * MAX_SMALL)])
+    graph = JoinGraph("local")
+    graph.add_relation("texts", pa.table({"t": texts, "g": np.arange(len(texts)) % 3}))
+    wide = graph.calibrate({"n": "count(*)"}, progress=False)
+    wide.query(group_by=["g"], measures={"m": "max(t)"}, where="t LIKE '%12%' AND t < '7'")
+    wide.query(measures={"m": "min(t)"})
+
 
 def _tables() -> dict[str, pa.Table]:
     """A cycle of three, and keys that are encoded in all ways: dense, sparse, with NULL, as text."""

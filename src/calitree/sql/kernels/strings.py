@@ -1,7 +1,8 @@
 """Columns of texts compared with one text, or searched for it, by compiled loops.
 
 Texts are compared by their bytes, whose order is that of code points: by the first eight, read as one
-number, and by the rest where these are equal.
+number, and by the rest where these are equal. Indices are unsigned: those of signed ones that may be
+negative are slower.
 
 All bytes of a column are one buffer, so it is searched as a whole: 64 bytes at a time for three bytes of
 the needle that are rare in it, and only where all stand as they should for the others. After a hit the
@@ -34,6 +35,16 @@ OFFSETS: dict[pa.DataType, Any] = {
 """How the offsets of texts are stored, by their type."""
 
 
+OUTCOMES = {
+    "equal": (False, True, False),
+    "not_equal": (True, False, True),
+    "less": (True, False, False),
+    "less_equal": (True, True, False),
+    "greater": (False, False, True),
+    "greater_equal": (False, True, True),
+}
+"""What comparisons are for a text that is less, equal or greater, by the names that Arrow gives them."""
+
 _compiled = numba.njit(cache=True, nogil=True, error_model="numpy", boundscheck=False)
 
 
@@ -52,13 +63,8 @@ def find(texts: pa.Array, needle: bytes) -> pa.Array:
 def compare(name: str, texts: pa.Array, other: bytes) -> pa.Array:
     """Arrow's comparison of this name of each text with another; NULL where it is NULL."""
     offsets, data = _buffers(texts)
-    wanted, result = np.frombuffer(other, np.uint8), np.empty(len(texts), bool)
-    if name in ("equal", "not_equal"):
-        _equal(offsets, data, wanted, name == "equal", result)
-    else:
-        _less(offsets, data, wanted, name.endswith("_equal") == name.startswith("less"), result)
-        if name.startswith("greater"):
-            np.logical_not(result, out=result)
+    result = np.empty(len(texts), bool)
+    _compare(offsets, data, np.frombuffer(other, np.uint8), np.array(OUTCOMES[name]), result)
     return _with_nulls(result, texts)
 
 
@@ -71,53 +77,40 @@ def _buffers(texts: pa.Array) -> tuple[Array, Array]:
 
 
 def _with_nulls(result: Array, texts: pa.Array) -> pa.Array:
-    nulls = texts.is_null().to_numpy(zero_copy_only=False) if texts.null_count else None
-    return pa.array(result, mask=nulls)
+    if texts.null_count:
+        return pa.array(result, mask=texts.is_null().to_numpy(zero_copy_only=False))
+    bits = pa.py_buffer(np.packbits(result, bitorder="little"))
+    return pa.Array.from_buffers(pa.bool_(), len(result), [None, bits])
 
 
 @_compiled
-def _equal(
-    offsets: Array, data: Array, other: Array, equal: bool, result: Array
+def _compare(
+    offsets: Array, data: Array, other: Array, outcomes: Array, result: Array
 ) -> None:  # pragma: no cover (compiled)
-    """Whether texts equal another one, or do not if `equal` is false."""
-    length = len(other)
-    for row in range(len(result)):
-        start, same = np.int64(offsets[row]), offsets[row + 1] - offsets[row] == length
-        if same:
-            for i in range(length):
-                if data[start + i] != other[i]:
-                    same = False
-                    break
-        result[row] = same == equal
-
-
-@_compiled
-def _less(
-    offsets: Array, data: Array, other: Array, or_equal: bool, result: Array
-) -> None:  # pragma: no cover (compiled)
-    """Whether texts are less than another one, or equal to it if `or_equal`."""
+    """Write the outcome for each text: whether it is less than another one, equal to it, or greater."""
     key = np.uint64(0)
     for i in range(8):
         key = (key << np.uint64(8)) | np.uint64(other[i] if i < len(other) else 0)
+    less, equal, greater = outcomes[0], outcomes[1], outcomes[2]
     for row in range(len(result)):
-        start, stop = np.int64(offsets[row]), np.int64(offsets[row + 1])
-        own: Any = np.uint64(0)
-        length: Any = stop - start
+        start, own = np.uint64(offsets[row]), np.uint64(0)
+        length: Any = np.int64(offsets[row + 1]) - np.int64(offsets[row])
         if length >= 8:
             for i in range(8):
-                own = (own << np.uint64(8)) | np.uint64(data[start + i])
+                own = (own << np.uint64(8)) | np.uint64(data[start + np.uint64(i)])
         else:
             for i in range(length):
-                own |= np.uint64(data[start + i]) << np.uint64(8 * (7 - i))
+                own |= np.uint64(data[start + np.uint64(i)]) << np.uint64(8 * (7 - i))
         if own != key:
-            result[row] = own < key
+            result[row] = less if own < key else greater
             continue
-        less = length < len(other) or (or_equal and length == len(other))
+        outcome = less if length < len(other) else equal if length == len(other) else greater
         for i in range(min(length, len(other))):
-            if data[start + i] != other[i]:
-                less = data[start + i] < other[i]
+            x = data[start + np.uint64(i)]
+            if x != other[i]:
+                outcome = less if x < other[i] else greater
                 break
-        result[row] = less
+        result[row] = outcome
 
 
 @_compiled

@@ -56,10 +56,17 @@ def from_column(column: pa.Array | pa.ChunkedArray, threads: int = 1) -> Value:
     """A column as a value."""
     if pa.types.is_temporal(column.type) and not pa.types.is_interval(column.type):
         return _from_ticks(contiguous(column))
-    if is_text(column.type) and not repeats(column):
-        valid = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None
+    if not is_text(column.type):
+        return v.from_arrow(contiguous(column))
+    valid = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None
+    if not repeats(column):
         return TextColumn(Texts(column, threads), valid)
-    return v.from_arrow(contiguous(column))
+    encoded = contiguous(column).dictionary_encode()
+    order = pc.sort_indices(encoded.dictionary)
+    ranks = np.zeros(len(order) + 1, np.int64)
+    ranks[order.to_numpy()] = np.arange(len(order))
+    data = ranks[encoded.indices.fill_null(len(order)).to_numpy(zero_copy_only=False)]
+    return Value(data, valid, labels=encoded.dictionary.take(order))
 
 
 def _from_ticks(array: pa.Array) -> Value:

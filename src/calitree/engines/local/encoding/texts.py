@@ -119,13 +119,16 @@ class Texts:
         chunk, start, stop = part
         first = self._starts[chunk]
         best = np.full(goal.groups, NO_ROW, np.int64)
-        own = _NO_GROUPS if groups is None else groups[start:stop].astype(np.int32, copy=False)
         if positions is None:
             rows, first_row = _NO_POSITIONS, start - first
         else:
             rows, first_row = positions[start:stop] - first, 0
-        texts = _buffers(self.column.chunk(chunk))
-        _best(texts, rows, (first_row, first_row + stop - start), own, goal.largest, best)
+        texts, span = _buffers(self.column.chunk(chunk)), (first_row, first_row + stop - start)
+        if groups is None:
+            best[:1] = _best_of_one_group(texts, rows, span, goal.largest)
+        else:
+            own = groups[start:stop].astype(np.int32, copy=False)
+            _best(texts, rows, span, own, largest=goal.largest, best=best)
         best[best >= 0] += first
         return best
 
@@ -144,7 +147,7 @@ class Texts:
         ]
 
 
-_NO_GROUPS, _NO_POSITIONS = np.empty(0, np.int32), np.empty(0, np.int64)
+_NO_POSITIONS = np.empty(0, np.int64)
 
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:
@@ -173,8 +176,8 @@ def _key(data: Array, start: Any, stop: Any) -> Any:  # pragma: no cover (compil
     """The first eight bytes as a number, zeros after the end."""
     key = np.uint64(0)
     if stop - start >= 8:
-        for i in range(8):
-            key = (key << np.uint64(8)) | np.uint64(data[start + i])
+        for i in range(8):  # an index that cannot be negative makes one instruction of these
+            key = (key << np.uint64(8)) | np.uint64(data[np.uint64(start) + np.uint64(i)])
         return key
     for i in range(start, stop):
         key = (key << np.uint64(8)) | np.uint64(data[i])
@@ -193,6 +196,17 @@ def _is_greater(
     return stop - start > end - other
 
 
+@helper
+def _is_better(texts: Buffers, p: Any, b: Any, largest: bool) -> Any:  # pragma: no cover (compiled)
+    """Whether one text is greater than another of the same first bytes, or less."""
+    offsets, data = texts
+    start, stop = np.int64(offsets[p]), np.int64(offsets[p + 1])
+    other, end = np.int64(offsets[b]), np.int64(offsets[b + 1])
+    if largest:
+        return _is_greater(data, start, stop, other, end)
+    return _is_greater(data, other, end, start, stop)
+
+
 @compiled
 def _best(
     texts: Buffers,
@@ -205,23 +219,34 @@ def _best(
     """Write to `best` those of `positions`, or of the texts from one row to another if it is empty."""
     offsets, data = texts
     keys = np.zeros(len(best), np.uint64)
-    group = np.int64(0)
     for i in range(rows[1] - rows[0]):
-        p = positions[i] if len(positions) else rows[0] + i
-        start, stop = np.int64(offsets[p]), np.int64(offsets[p + 1])
-        if len(groups):
-            group = np.int64(groups[i])
-        b, key = best[group], _key(data, start, stop)
-        if b >= 0:
-            if key != keys[group]:
-                if (key > keys[group]) != largest:
-                    continue
-            else:
-                other, end = np.int64(offsets[b]), np.int64(offsets[b + 1])
-                if largest:
-                    better = _is_greater(data, start, stop, other, end)
-                else:
-                    better = _is_greater(data, other, end, start, stop)
-                if not better:
-                    continue
-        best[group], keys[group] = p, key
+        p = np.uint64(positions[i] if len(positions) else rows[0] + i)
+        key = _key(data, np.int64(offsets[p]), np.int64(offsets[p + np.uint64(1)]))
+        group = np.uint64(groups[i])
+        b, known = best[group], keys[group]
+        if (
+            b < 0
+            or (key != known and (key > known) == largest)
+            or (key == known and _is_better(texts, np.int64(p), b, largest))
+        ):
+            best[group], keys[group] = np.int64(p), key
+
+
+@compiled
+def _best_of_one_group(
+    texts: Buffers, positions: Array, rows: tuple[int, int], largest: bool
+) -> Any:  # pragma: no cover (compiled)
+    """The same for one group."""
+    offsets, data = texts
+    best: Any = NO_ROW
+    known = np.uint64(0)
+    for i in range(rows[1] - rows[0]):
+        p = np.uint64(positions[i] if len(positions) else rows[0] + i)
+        key = _key(data, np.int64(offsets[p]), np.int64(offsets[p + np.uint64(1)]))
+        if (
+            best < 0
+            or (key != known and (key > known) == largest)
+            or (key == known and _is_better(texts, np.int64(p), best, largest))
+        ):
+            best, known = np.int64(p), key
+    return best

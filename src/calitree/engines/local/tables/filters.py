@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from calitree.cache import LRUCache
-from calitree.engines.local.encoding.columns import repeats, take_rows
+from calitree.engines.local.encoding.columns import MAX_SMALL, repeats, take_rows
 from calitree.engines.local.vm import parallel
 from calitree.sql.evaluator import compile
 from calitree.sql.parser import Expression
@@ -71,6 +71,7 @@ class KeptFilters:
         self.masks = LRUCache[Array](max(1, min(MAX_KEPT_MASKS, MAX_KEPT_BYTES // self.mask_bytes)))
         self.columns: dict[str, pa.ChunkedArray] = {}
         self.repeating: dict[str, bool] = {}
+        self.asked: set[str] = set()
 
 
 _KEPT: WeakKeyDictionary[Columns, KeptFilters] = WeakKeyDictionary()
@@ -85,14 +86,32 @@ def kept_bytes(columns: Columns) -> int:
     return read + len(kept.masks) * kept.mask_bytes
 
 
-def repeating(columns: Columns, label: str) -> bool:
-    """Whether the values of a column repeat; of several parts, whether those of the largest do."""
+def is_worth_codes(columns: Columns, label: str) -> bool:
+    """Whether a column should be encoded to be filtered: it is small, or its values repeat.
+
+    For one filter of many rows that is not worth it, only from the second on. Of several parts, the
+    largest decides.
+    """
     if isinstance(columns, SelectedParts):
-        return repeating(max((part for part, _ in columns.parts), key=lambda c: c.rows), label)
-    known = _kept(columns).repeating
-    if label not in known:
-        known[label] = repeats(read(columns, label))
-    return known[label]
+        return is_worth_codes(max((part for part, _ in columns.parts), key=lambda c: c.rows), label)
+    if columns.rows <= MAX_SMALL:
+        return True
+    kept = _kept(columns)
+    if label not in kept.asked:
+        kept.asked.add(label)
+        return False
+    if label not in kept.repeating:
+        kept.repeating[label] = repeats(read(columns, label))
+    return kept.repeating[label]
+
+
+def is_kept(columns: Columns, predicate: Expression, names: Mapping[str, str]) -> bool:
+    """Whether it is known which rows of all parts pass a predicate."""
+    if isinstance(columns, SelectedParts):
+        large = [part for part, _ in columns.parts if part.rows > MAX_SMALL]
+        return bool(large) and all(is_kept(part, predicate, names) for part in large)
+    kept = _KEPT.get(columns)
+    return kept is not None and kept.masks.get(_key(predicate, names)) is not None
 
 
 def read(columns: Columns, label: str) -> pa.ChunkedArray:
@@ -152,9 +171,7 @@ def _of_part(
     """Which of some rows pass. If they are most of all, all are looked at, once for all selections."""
     if rows is None:
         return passing(columns, predicate, names, threads)
-    kept = _KEPT.get(columns)
-    is_known = kept is not None and kept.masks.get(_key(predicate, names)) is not None
-    if is_known or 2 * len(rows) > columns.rows:
+    if is_kept(columns, predicate, names) or 2 * len(rows) > columns.rows:
         return passing(columns, predicate, names, threads)[rows]
     return _evaluated(columns, rows, predicate, names, threads)
 
@@ -207,5 +224,11 @@ def _pieces(columns: Sequence[Column], rows: int, threads: int) -> list[tuple[in
 
 def true(array: pa.Array) -> Array:
     """Where a condition is true: neither false nor NULL."""
-    result: Array = array.cast(pa.bool_()).fill_null(False).to_numpy(zero_copy_only=False)
-    return result
+    array = array.cast(pa.bool_())
+    if array.null_count:
+        array = array.fill_null(False)
+    if not len(array):
+        return np.empty(0, bool)
+    bits = np.frombuffer(array.buffers()[1], np.uint8)
+    end = array.offset + len(array)
+    return np.unpackbits(bits, count=end, bitorder="little")[array.offset :].view(bool)

@@ -121,9 +121,13 @@ class SelectedRelation(EncodedRelation):
         return super().ids(space, names)
 
     def has_codes(self, attribute: str, names: Names) -> bool:
-        """Only if codes are known: to look at a few values is quicker than to encode them."""
+        """Whether there are codes, of these rows or of all."""
         key = (attribute, names[attribute])
         return key in self._codes or key in self.base._codes
+
+    def is_worth_codes(self, attribute: str, names: Names) -> bool:
+        """Never: to look at a few values is quicker than to encode them."""
+        return False
 
     def lift(self, expression: Expression, names: Names) -> Value:
         """An expression over attributes, in every row."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 from calitree.cache import cached_property
 from calitree.engines.api.contraction import Column, Stored, stored_parts
 from calitree.engines.local.encoding.codebook import Codebook
+from calitree.engines.local.encoding.columns import MAX_SMALL
 from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.labels import from_column
 from calitree.engines.local.encoding.spaces import Space
@@ -24,10 +25,11 @@ from calitree.engines.local.tables.encoded import EncodedTable, Key, Names, key_
 from calitree.engines.local.tables.filters import (
     Columns,
     forget,
+    is_kept,
+    is_worth_codes,
     kept_bytes,
     passing,
     read,
-    repeating,
 )
 from calitree.errors import EngineError
 from calitree.sql.evaluator import compile, evaluate
@@ -42,9 +44,6 @@ REPEATING_KINDS = (Kind.INTEGER, Kind.STRING, Kind.DATE, Kind.BOOLEAN, Kind.BINA
 """Kinds of columns that are worth encoding for a filter alone, if their values do repeat."""
 
 TEXTS = (Kind.STRING, Kind.BINARY)
-
-MAX_SMALL_DICTIONARY = 1 << 12
-"""A dictionary of so few values is evaluated, however few rows there are."""
 
 
 class ArrowColumns:
@@ -144,20 +143,28 @@ class EncodedRelation(EncodedTable):
         return ids
 
     def has_codes(self, attribute: str, names: Names) -> bool:
-        """Whether a filter on this attribute alone should go by its codes.
+        """Whether there are codes by which an attribute may be filtered."""
+        known = (attribute, names[attribute]) in self._codes
+        return known and self.book.dictionary(attribute).size <= max(self.rows, MAX_SMALL)
 
-        It should if there are codes already, or if values repeat: then each is looked at once. A column
-        of many values is not encoded to be filtered.
-        """
+    def is_worth_codes(self, attribute: str, names: Names) -> bool:
+        """Whether an attribute should be encoded to be filtered: its values repeat, and not for once."""
         label = names[attribute]
-        if (attribute, label) in self._codes:
-            return self.book.dictionary(attribute).size <= max(self.rows, MAX_SMALL_DICTIONARY)
-        return self.kinds[label] in REPEATING_KINDS and repeating(self.columns, label)
+        return self.kinds[label] in REPEATING_KINDS and is_worth_codes(self.columns, label)
 
     def passing(self, predicate: Expression, names: Names) -> Array:
-        """Which rows a predicate is true for."""
+        """Which rows a predicate is true for.
+
+        By codes that are there; else by rows, unless values repeat: then each is looked at once.
+        """
         attributes = tuple(predicate.attributes)
-        if len(attributes) == 1 and self.has_codes(attributes[0], names):
+        if len(attributes) == 1 and (
+            self.has_codes(attributes[0], names)
+            or (
+                not is_kept(self.columns, predicate, names)
+                and self.is_worth_codes(attributes[0], names)
+            )
+        ):
             return super().passing(predicate, names)
         return passing(self.columns, predicate, names, self.book.threads)
 
