@@ -104,11 +104,11 @@ class Texts:
             parts, best = [(0, 0, length)], one._best_of_part
         else:
             best = self._best_of_part
-        found = parallel.map(lambda part: best(part, positions, groups, goal), parts, self.threads)
-        if len(found) < 2:
-            return found[0] if found else np.full(goal.groups, NO_ROW, np.int64)
-        there = [np.flatnonzero(rows >= 0) for rows in found]
-        candidates = np.concatenate([rows[at] for rows, at in zip(found, there, strict=True)])
+        winners = parallel.map(lambda part: best(part, positions, groups, goal), parts, self.threads)
+        if len(winners) < 2:
+            return winners[0] if winners else np.full(goal.groups, NO_ROW, np.int64)
+        there = [np.flatnonzero(rows >= 0) for rows in winners]
+        candidates = np.concatenate([rows[at] for rows, at in zip(winners, there, strict=True)])
         chosen = Texts(self.take(candidates)).best(None, np.concatenate(there), goal)
         chosen[chosen >= 0] = candidates[chosen[chosen >= 0]]
         return chosen
