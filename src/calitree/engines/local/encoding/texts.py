@@ -104,7 +104,9 @@ class Texts:
             parts, best = [(0, 0, length)], one._best_of_part
         else:
             best = self._best_of_part
-        winners = parallel.map(lambda part: best(part, positions, groups, goal), parts, self.threads)
+        winners = parallel.map(
+            lambda part: best(part, positions, groups, goal), parts, self.threads
+        )
         if len(winners) < 2:
             return winners[0] if winners else np.full(goal.groups, NO_ROW, np.int64)
         there = [np.flatnonzero(rows >= 0) for rows in winners]
