@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,11 +37,11 @@ def _contains(datum: Datum, part: str) -> Datum:
 
 
 def _like_regex(datum: Datum, pattern: str) -> Datum:
-    """A pattern of several parts: only texts that contain the longest of them are looked at."""
-    longest = max(re.split("[%_]", pattern), key=len)
+    """A pattern of several parts: only texts that contain the two longest of them are looked at."""
+    longest = sorted({*re.split("[%_]", pattern)} - {""}, key=len)[-2:]
     if not longest or not isinstance(datum, pa.Array):
         return pc.match_substring_regex(datum, _regex(pattern))
-    perhaps = _contains(datum, longest)
+    perhaps = reduce(pc.and_, (_contains(datum, part) for part in longest))
     there = pc.fill_null(perhaps, False)
     matched = pc.match_substring_regex(datum.filter(there), _regex(pattern))
     return pc.replace_with_mask(perhaps, there, matched)
