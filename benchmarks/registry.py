@@ -13,6 +13,7 @@ from benchmarks import (
     spark_star,
     star,
     stream,
+    text,
     tpcds,
     triangle,
     triangle_updates,
@@ -25,6 +26,6 @@ BENCHMARKS: dict[str, Benchmark] = {
     module.BENCHMARK.name: module.BENCHMARK
     for module in (
         *(star, latency, growth, triangle, spark_star, spark_growth, chain, tpcds),
-        *(whatif, lazy, stream, triangle_updates, cube, why, augment),
+        *(whatif, lazy, stream, triangle_updates, cube, why, augment, text),
     )
 }

@@ -37,6 +37,8 @@ def warm_up() -> None:
             wide.query(group_by=["name", "weather"], where="shops.shop = 1")
             wide.query(group_by=["ticket", "guests"])
     _compute_wide_integers()
+    _merge_covariances()
+    _warm_up_texts()
 
 
 def _compute_wide_integers() -> None:
@@ -52,6 +54,26 @@ def _compute_wide_integers() -> None:
     sums.add(groups, numbers)
     sums.merge(wide.WideSums(1))
     wide.improve(numbers.copy(), np.zeros(2, np.bool_), groups, numbers, largest=True)
+
+
+def _merge_covariances() -> None:
+    """Call every loop over covariances, with groups of both types."""
+    from calitree.engines.local.encoding.covariances import merged_by
+
+    for dtype in (np.int32, np.int64):
+        merged_by(np.ones((4, 2)), np.zeros(2, dtype), 1)
+
+
+def _warm_up_texts() -> None:
+    """Texts that hardly repeat are compared by loops of their own."""
+    from calitree.engines.local.encoding.columns import MAX_SMALL
+
+    texts = pa.array([str(i) for i in range(2 * MAX_SMALL)])
+    graph = JoinGraph("local")
+    graph.add_relation("texts", pa.table({"t": texts, "g": np.arange(len(texts)) % 3}))
+    wide = graph.calibrate({"n": "count(*)"}, progress=False)
+    wide.query(group_by=["g"], measures={"m": "max(t)"}, where="t LIKE '%12%' AND t < '7'")
+    wide.query(measures={"m": "min(t)"})
 
 
 def _tables() -> dict[str, pa.Table]:

@@ -22,10 +22,12 @@ from calitree.errors import ExpressionError
 from calitree.sql.functions import FUNCTIONS, Function
 from calitree.sql.kernels.branches import Columns, Rows, Run, choice, otherwise
 from calitree.sql.kernels.casts import null_of
+from calitree.sql.kernels.comparison import is_among
 from calitree.sql.kernels.values import NULL, Datum, broadcast, constant, double, is_null
 from calitree.sql.nodes import display, literal_kind
 from calitree.sql.nodes import kind_of as node_kind
 from calitree.sql.rules.conversions import target_of
+from calitree.sql.text_lists import texts_of
 from calitree.types import Kind
 
 
@@ -142,6 +144,14 @@ def _coalesce(node: exp.Expr) -> Run:
     return result
 
 
+def _in(node: exp.Expr) -> Run:
+    texts = texts_of(node)
+    if texts is None:
+        return _call(FUNCTIONS[exp.In], node)
+    needle, array = _compiled(node.this), texts.array
+    return lambda rows: is_among(needle(rows), array)
+
+
 def _cannot_fail(node: exp.Expr) -> bool:
     """Whether computing a node on rows that do not need it can neither raise nor change its type.
 
@@ -171,5 +181,6 @@ _FORMS: dict[type[exp.Expr], Callable[[exp.Expr], Run]] = {
     exp.Boolean: lambda node: lambda rows: pa.scalar(bool(node.this)),
     exp.Null: lambda node: lambda rows: NULL,
     exp.Case: _case,
+    exp.In: _in,
     exp.Coalesce: _coalesce,
 }

@@ -19,6 +19,7 @@ from calitree.errors import ExpressionError
 from calitree.sql.analysis import Resolver
 from calitree.sql.analyzer import normalise
 from calitree.sql.nodes import display, kind_of
+from calitree.sql.text_lists import with_lists, without_lists
 from calitree.types import Kind
 
 
@@ -40,8 +41,9 @@ def parse_node(text: str) -> exp.Expr:
     """Parse SQL text; what sqlglot refuses is an `ExpressionError`."""
     if not isinstance(text, str):
         raise ExpressionError(f"Expected SQL text, got {type(text).__name__}: {text!r}.")
+    short, lists = without_lists(text)
     try:
-        node = sqlglot.parse_one(text)
+        node = with_lists(sqlglot.parse_one(short), lists)
     except SqlglotError as error:
         raise ExpressionError(f"Cannot parse {text!r}: {_reason(text, error)}.") from None
     if isinstance(node, exp.Query):

@@ -31,6 +31,12 @@ def column(node: exp.Expr) -> str | None:
     return f"CAST({sql(node)} AS DOUBLE)" if kind_of(node) is Kind.FLOAT else None
 
 
+def texts(node: exp.Expr) -> str | None:
+    """A long list of texts, each as Spark quotes it."""
+    listed = node.meta.get("texts")
+    return None if listed is None else ", ".join(map(_quoted, listed.values))
+
+
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.Neg, exp.Abs)
 
 

@@ -19,8 +19,8 @@ from calitree.engines.hybrid.packaging import ship
 from calitree.engines.hybrid.routing import InputStats, Limits, Location
 from calitree.engines.hybrid.worker import FileSplits, ReadTask
 from calitree.engines.local import LocalEngine
-from calitree.engines.local.encoding import values as v
 from calitree.engines.local.encoding.codebook import Codebook
+from calitree.engines.local.encoding.labels import from_column
 from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.encoding.wire import to_wire
 from calitree.engines.local.tables.lazy import LazyColumns, files_of
@@ -39,7 +39,6 @@ from calitree.engines.spark.fields import (
     null_free,
 )
 from calitree.engines.spark.table import SparkTable
-from calitree.grouping import contiguous
 from calitree.storage.parquet import ParquetColumns
 from calitree.types import Kind
 
@@ -164,9 +163,8 @@ def from_spark(book: Codebook, table: SparkTable) -> LocalTable:
 
 def _value(column: pa.ChunkedArray, field: Field) -> Value:
     if not field.coded:
-        column = column.cast(in_process_type(column.type))
-        return v.from_arrow(contiguous(column)).with_exact(field.exact)
-    whole = v.from_arrow(contiguous(column))
+        return from_column(column.cast(in_process_type(column.type))).with_exact(field.exact)
+    whole = from_column(column)
     return Value(whole.data, whole.valid, scale=field.scale, exact=field.exact)
 
 

@@ -23,6 +23,7 @@ from calitree.sql.nodes import kind_of
 from calitree.sql.rules.conversions import CASTS
 from calitree.sql.rules.text import SPACES
 from calitree.sql.scalar_casts import CONVERSIONS, EXACT, double, naive, timestamp, zoned
+from calitree.sql.text_lists import texts_of
 from calitree.types import Kind
 
 Row = Mapping[str, Any]
@@ -265,7 +266,9 @@ def _is(node: exp.Expr, row: Row) -> bool:
 
 
 def _in(node: exp.Expr, row: Row) -> bool | None:
-    value = evaluate_row(node.this, row)
+    value, texts = evaluate_row(node.this, row), texts_of(node)
+    if texts is not None:
+        return None if value is None else value in texts.known
     items = [evaluate_row(item, row) for item in node.expressions]
     if value is None:
         return None

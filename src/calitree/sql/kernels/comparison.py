@@ -20,6 +20,14 @@ from calitree.types import Kind
 Comparison = Callable[[Datum, Datum], Datum]
 
 
+MIN_COMPILED_ROWS = 1 << 10
+"""In fewer rows Arrow compares texts with one text as quickly as a compiled loop."""
+
+
+def _is_long(datum: Datum) -> bool:
+    return isinstance(datum, pa.Array) and len(datum) >= MIN_COMPILED_ROWS
+
+
 def _has_nan(datum: Datum) -> bool:
     nan = pc.is_nan(datum)
     return bool((nan if isinstance(nan, pa.Scalar) else pc.any(nan)).as_py())
@@ -30,7 +38,12 @@ def _comparison(name: str, with_nan: Comparison) -> Comparison:
 
     def compare(left: Datum, right: Datum) -> Datum:
         a, b = unify([left, right])
-        if kind_of(a) is Kind.FLOAT and (_has_nan(a) or _has_nan(b)):
+        kind = kind_of(a)
+        if kind is Kind.STRING and _is_long(a) and isinstance(b, pa.Scalar) and b.is_valid:
+            from calitree.sql.kernels import strings
+
+            return strings.compare(name, a, b.as_py().encode())
+        if kind is Kind.FLOAT and (_has_nan(a) or _has_nan(b)):
             return with_nan(a, b)
         return pc.call_function(name, [a, b])
 
@@ -114,6 +127,14 @@ def _contained(needle: Datum, items: Sequence[Datum]) -> Datum:
         return reduce(either, (equal(needle, item) for item in items))
     values = pa.concat_arrays([pa.repeat(item, 1) for item in unified[1:]])
     return where(pc.is_valid(needle), pc.is_in(unified[0], value_set=values))
+
+
+def is_among(needle: Datum, texts: pa.Array) -> Datum:
+    """`needle IN (texts)`, where none of many texts is NULL."""
+    if is_null(needle):
+        return NULL
+    known = pc.is_in(needle, value_set=texts.cast(needle.type))
+    return where(pc.is_valid(needle), known)
 
 
 def null_if(value: Datum, unwanted: Datum) -> Datum:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from functools import reduce
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from calitree.sql.kernels.comparison import MIN_COMPILED_ROWS, equal
 from calitree.sql.kernels.values import Datum, unify
 from calitree.sql.rules.text import SPACES
 
@@ -15,13 +19,32 @@ def like(datum: Datum, pattern: str) -> Datum:
     """LIKE: % is any text, _ any character, and nothing is an escape (for Arrow a backslash is)."""
     inner = pattern.strip("%")
     if "%" in inner or "_" in inner or not inner:
-        return pc.match_substring_regex(datum, _regex(pattern))
+        return _like_regex(datum, pattern)
     before, after = pattern.startswith("%"), pattern.endswith("%")
     if before and after:
-        return pc.match_substring(datum, inner)
+        return _contains(datum, inner)
     if before or after:
         return (pc.ends_with if before else pc.starts_with)(datum, inner)
-    return pc.equal(datum, pa.scalar(pattern, datum.type))
+    return equal(datum, pa.scalar(pattern, datum.type))
+
+
+def _contains(datum: Datum, part: str) -> Datum:
+    if not part or not isinstance(datum, pa.Array) or len(datum) < MIN_COMPILED_ROWS:
+        return pc.match_substring(datum, part)
+    from calitree.sql.kernels.strings import find
+
+    return find(datum, part.encode())
+
+
+def _like_regex(datum: Datum, pattern: str) -> Datum:
+    """A pattern of several parts: only texts that contain the two longest of them are looked at."""
+    longest = sorted({*re.split("[%_]", pattern)} - {""}, key=len)[-2:]
+    if not longest or not isinstance(datum, pa.Array):
+        return pc.match_substring_regex(datum, _regex(pattern))
+    perhaps = reduce(pc.and_, (_contains(datum, part) for part in longest))
+    there = pc.fill_null(perhaps, False)
+    matched = pc.match_substring_regex(datum.filter(there), _regex(pattern))
+    return pc.replace_with_mask(perhaps, there, matched)
 
 
 def _regex(pattern: str) -> str:

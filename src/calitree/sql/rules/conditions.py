@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from calitree.sql.analysis import Analysis, Pair
 from calitree.sql.nodes import kind_of, paren
+from calitree.sql.text_lists import texts_of
 from calitree.types import Kind
 
 
@@ -37,7 +38,11 @@ def in_(analysis: Analysis, node: exp.Expr) -> Pair:
     this = analysis.normal(node.this)
     if not node.expressions:
         raise analysis.fail("IN needs at least one value")
-    values = [analysis.normal(value) for value in node.expressions]
+    texts = texts_of(node)
+    if texts is not None and this[1] is Kind.STRING:
+        return exp.In(this=paren(this[0]), expressions=[texts.node]), Kind.BOOLEAN
+    listed = node.expressions if texts is None else texts.literals
+    values = [analysis.normal(value) for value in listed]
     for value in values:  # a date, or quoted text, among timestamps becomes one
         needle = analysis.alike(this, value)[0]
         this = needle, kind_of(needle)

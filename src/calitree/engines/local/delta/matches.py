@@ -15,12 +15,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from calitree.engines.local.encoding.columns import take_rows
 from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.numbering import number_rows
 from calitree.engines.local.tables.encoded import Key, Names
+from calitree.engines.local.tables.filters import Columns
 from calitree.engines.local.tables.legs import Leg
-from calitree.engines.local.tables.selection import ConcatenatedColumns, SelectedRelation, take_rows
-from calitree.engines.local.tables.tables import ArrowColumns, Columns, EncodedRelation
+from calitree.engines.local.tables.selection import ConcatenatedColumns, SelectedRelation
+from calitree.engines.local.tables.tables import ArrowColumns, EncodedRelation
 from calitree.errors import EngineError
 from calitree.grouping import canonical_array
 from calitree.sql.parser import Expression

@@ -13,10 +13,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from calitree.engines.local.encoding import wide
+from calitree.engines.local.encoding.labels import (
+    better,
+    compacted,
+    has_leftovers,
+    with_common_labels,
+)
+from calitree.engines.local.encoding.texts import Texts
 from calitree.engines.local.encoding.values import INT64_LIMIT, Value, of_wide, unified
 
 Array = np.ndarray[Any, Any]
@@ -151,14 +156,18 @@ class Addition:
         exact = all(value.exact for value in _present([first, *values]))
         if first.is_wide:
             return of_wide(data, valid, scale=first.scale, exact=exact)
-        return Value(data, valid, scale=first.scale, labels=first.labels, exact=exact)
+        result = Value(data, valid, scale=first.scale, labels=first.labels, exact=exact)
+        return compacted(result) if has_leftovers(result) else result
 
 
 def _improve(data: Array, seen: Array | None, rows: Array, value: Value, largest: bool) -> None:
     """Put values in place of those in some rows where they are smaller, or larger."""
     before = data[rows]
-    with np.errstate(invalid="ignore"):
-        chosen = (np.maximum if largest else np.fmin)(before, value.data)
+    if isinstance(value.labels, Texts):
+        chosen = better(value.labels, before, value.data, largest)
+    else:
+        with np.errstate(invalid="ignore"):
+            chosen = (np.maximum if largest else np.fmin)(before, value.data)
     if seen is not None:
         chosen = np.where(seen[rows], chosen, value.data)
         seen[rows] |= True if value.valid is None else value.valid
@@ -234,24 +243,6 @@ def _peak(value: Value) -> Array:
 def _alike(values: Sequence[Value]) -> list[Value]:
     """The same values in one type, at one scale or by the same labels."""
     present = _present(values)
-    labels = [value.labels for value in present if value.labels is not None]
-    if labels:
-        return _labelled(values, labels)
+    if any(value.labels is not None for value in present):
+        return with_common_labels(values)
     return unified(values)
-
-
-def _labelled(values: Sequence[Value], labels: Sequence[pa.Array]) -> list[Value]:
-    """Positions in labels as positions in the labels of all."""
-    if all(other is labels[0] or other.equals(labels[0]) for other in labels):
-        every = labels[0]
-    else:
-        every = pa.concat_arrays(labels).unique()
-        every = every.take(pc.sort_indices(every))
-    relabelled = []
-    for value in values:
-        data = np.zeros(len(value.data), np.int64)
-        if value.labels is not None and len(value.labels) and len(data):
-            position = pc.index_in(value.labels, value_set=every).to_numpy(zero_copy_only=False)
-            data = position.astype(np.int64)[value.data]
-        relabelled.append(Value(data, value.valid, labels=every, exact=value.exact))
-    return relabelled

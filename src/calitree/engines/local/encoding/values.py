@@ -8,18 +8,22 @@ what a decimal of 38 digits cannot hold. Nothing wraps.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from calitree.engines.local.encoding import wide
+from calitree.engines.local.encoding.texts import Texts
 
 Array = np.ndarray[Any, Any]
 INT64_LIMIT = 2**63
 DIGITS = 38
 """Of a decimal of 128 bits."""
+
+
+Labels: TypeAlias = pa.Array | Texts | pa.DataType
 
 
 class Value:
@@ -31,7 +35,7 @@ class Value:
         valid: Array | None = None,
         *,
         scale: int = 0,
-        labels: pa.Array | None = None,
+        labels: Labels | None = None,
         exact: bool = True,
         bound: int | None = None,
         positive: bool = False,
@@ -43,8 +47,8 @@ class Value:
             data: Integers of 64 bits, wide ones, doubles or booleans.
             valid: Where it is not NULL; None if it is NULL nowhere.
             scale: How many digits of the integers are decimals.
-            labels: Sorted values of any type of which `data` holds the positions: that is how MIN
-                and MAX of text and dates are computed.
+            labels: What `data` stands for, where MIN and MAX are not of numbers: sorted values of which
+                it holds the positions, or `Texts` in no order, or the type of dates and times.
             exact: Whether nothing was rounded that an exact type would have kept.
             bound: At least the largest magnitude of integers, if that is known.
             positive: Whether all are known to be greater than zero: they are counts.
@@ -253,6 +257,11 @@ def _numpy(array: pa.Array, zero: Any) -> Array:
 def to_arrow(value: Value) -> pa.Array:
     """Back to Arrow: scaled integers as decimals, positions as what they stand for."""
     mask = None if value.valid is None else ~value.valid
+    if isinstance(value.labels, Texts):
+        return value.labels.take(value.data, mask)
+    if isinstance(value.labels, pa.DataType):
+        width = pa.int32() if value.labels.bit_width == 32 else pa.int64()
+        return pa.array(value.data, mask=mask).cast(width).view(value.labels)
     if value.labels is not None:
         return value.labels.take(pa.array(value.data, pa.int64(), mask=mask))
     if value.scale > DIGITS:  # Arrow makes such decimals, and fails when they are read

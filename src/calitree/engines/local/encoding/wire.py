@@ -14,6 +14,7 @@ import pyarrow as pa
 from calitree.engines.api.contraction import Column, Contraction, Input, Output, Stored
 from calitree.engines.local.encoding import values as v
 from calitree.engines.local.encoding.codebook import Codebook
+from calitree.engines.local.encoding.labels import from_column
 from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.tables.tables import EncodedMessage
 from calitree.grouping import contiguous
@@ -78,7 +79,7 @@ def _described(value: Value) -> dict[bytes, bytes]:
 
 
 def _value(column: pa.ChunkedArray, described: dict[bytes, bytes]) -> Value:
-    value = v.from_arrow(contiguous(column))
+    value = from_column(column)
     if described[LABELS]:
         return value
     exact, positive = bool(described[EXACT]), bool(described[POSITIVE])
@@ -92,7 +93,7 @@ def _together(parts: list[Value]) -> Value:
     if len(parts) == 1:
         return parts[0]
     if any(part.labels is not None for part in parts):
-        return v.from_arrow(_concatenated([pa.chunked_array([v.to_arrow(p)]) for p in parts]))
+        return from_column(_concatenated([pa.chunked_array([v.to_arrow(p)]) for p in parts]))
     parts = v.unified(parts)
     exact = all(part.exact for part in parts)
     data = np.concatenate([part.data for part in parts])

@@ -19,10 +19,13 @@ from calitree.engines.local.encoding import by_group, covariances
 from calitree.engines.local.encoding import values as v
 from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.encoding.dictionary import Codes
+from calitree.engines.local.encoding.labels import best_texts, from_column
 from calitree.engines.local.encoding.numbering import number_rows
 from calitree.engines.local.encoding.spaces import Space
+from calitree.engines.local.encoding.texts import Goal, Texts
 from calitree.engines.local.encoding.values import Value
-from calitree.engines.local.tables.legs import MIN_SIZE_RATIO, Leg, middle, shared, true
+from calitree.engines.local.tables.filters import evaluated
+from calitree.engines.local.tables.legs import MIN_SIZE_RATIO, Leg, middle, shared
 from calitree.engines.local.tables.tables import EncodedMessage
 from calitree.sql.evaluator import evaluate
 from calitree.types import Kind
@@ -55,7 +58,7 @@ class Star:
                 columns = {
                     a: book.dictionary(a).decode(self._codes(a)) for a in predicate.attributes
                 }
-                passed = true(evaluate(predicate.node, columns, self.length))
+                passed = evaluated(predicate, columns, self.length, book.threads)
                 self._keep(np.flatnonzero(passed))
         self.count = min(self.length, 1)
         self.codes: list[Codes] = []
@@ -194,7 +197,7 @@ def times(semiring: Semiring, left: list[Value], right: list[Value], length: int
     sides |= {f"r_{n}": v.to_arrow(x) for n, x in zip(semiring.components, right, strict=True)}
     exact = all(value.exact for value in (*left, *right))
     whole = all(value.is_integer for value in (*left, *right))
-    product = [v.from_arrow(evaluate(node, sides, length)) for node in semiring.times_nodes]
+    product = [from_column(evaluate(node, sides, length)) for node in semiring.times_nodes]
     return [x.with_exact(exact and x.exact and (x.is_integer or not whole)) for x in product]
 
 
@@ -232,4 +235,6 @@ def _plus(way: str, value: Value, groups: Array, count: int) -> Value:
         return by_group.total(value, groups, count)
     if way == "any":
         return by_group.any_of(value, groups, count)
+    if isinstance(value.labels, Texts):
+        return best_texts(value, groups, Goal(count, way == "max"))
     return by_group.extreme(value, groups, count, largest=way == "max")

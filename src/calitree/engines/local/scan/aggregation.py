@@ -9,7 +9,7 @@ What 64 bits cannot hold is summed apart (`wide_sums`).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cache, partial, reduce
+from functools import cache, reduce
 from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
@@ -21,9 +21,10 @@ from calitree.engines.api.semiring import SUM_PRODUCT, Semiring
 from calitree.engines.local.encoding import by_group
 from calitree.engines.local.encoding import values as v
 from calitree.engines.local.encoding.dictionary import Codes
+from calitree.engines.local.encoding.texts import Texts
 from calitree.engines.local.encoding.values import Value
-from calitree.engines.local.join.star import constant, plus, times
 from calitree.engines.local.scan.axes import ProbedMessages
+from calitree.engines.local.scan.by_rows import SumsByRows
 from calitree.engines.local.scan.covariance_sums import (
     CovarianceSums,
     covariance_element,
@@ -250,15 +251,16 @@ class _Writer:
         own = [self.axes.own(factor, semiring) for factor in column.own]
         probed = [(at, self.messages.factor(at, factor, semiring)) for at, factor in column.probed]
         values = [value for values in (*own, *(v for _, v in probed)) for value in values]
+        by_rows = SumsByRows(self.messages, self.grouping, self.program)
         parts = None
-        if not any(value.is_wide for value in values):
+        if not any(value.is_wide or isinstance(value.labels, Texts) for value in values):
             factors = [[loaded(self.program, value) for value in values] for values in own]
             factors += [self._gathered(at, values) for at, values in probed]
             parts = self._computed(semiring, factors)
         if parts is None:
-            product = self._materialised(column)
-            if any(value.is_wide for value in product):
-                return self._by_rows(semiring, product)
+            product = by_rows.product(semiring, column.own, column.probed)
+            if any(value.is_wide or isinstance(value.labels, Texts) for value in product):
+                return by_rows.sums(semiring, product)
             parts = [loaded(self.program, value) for value in product]
         return [self._plus(plus, part) for plus, part in zip(semiring.plus, parts, strict=True)]
 
@@ -275,22 +277,6 @@ class _Writer:
         whole = all(part.like.is_integer for part in components)
         return None if whole and any(part.register.real for part in parts) else parts
 
-    def _by_rows(self, semiring: Semiring, product: Sequence[Value]) -> list[Result]:
-        """⊕ of a product on all rows, without the program."""
-        rows, size = self._joined_rows(), self.grouping.size
-        groups = self.grouping.of_rows(rows, len(rows))
-        sums = plus(semiring, [value.take(rows) for value in product], groups, size)
-        return [partial(value.take, None) for value in sums]
-
-    def _joined_rows(self) -> Array:
-        """The rows that join with every message."""
-        rows = np.arange(self.program.rows) if self.program.chosen is None else self.program.chosen
-        for axis in self.axes.axes:
-            present = self.messages.present(axis)
-            if present is not None:
-                rows = rows[present[axis.ids[rows]]]
-        return rows
-
     def _gathered(self, at: int, values: Sequence[Value]) -> list[Component]:
         """A factor that a message has."""
         program, parts = self.program, []
@@ -302,18 +288,6 @@ class _Writer:
             data = program.gather(as_8_bytes(value.data), index, bound_of(value))
             parts.append(Component(data, mask, value))
         return parts
-
-    def _materialised(self, column: SumColumn) -> list[Value]:
-        """A product on all rows."""
-        semiring, rows = column.semiring, self.axes.leg.rows
-        factors = [self.axes.own(factor, semiring) for factor in column.own]
-        for at, factor in column.probed:
-            ids = self.axes.axis_of(at).ids
-            values = self.messages.factor(at, factor, semiring)
-            factors.append([value.take(ids) for value in values])
-        if not factors:
-            return [constant(one, rows) for one in semiring.one]
-        return reduce(lambda left, right: times(semiring, left, right, rows), factors)
 
     def _plus(self, plus: str, part: Component) -> Result:
         """⊕ of one component over the rows that join with every message."""

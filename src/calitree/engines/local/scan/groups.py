@@ -39,6 +39,7 @@ class Grouping:
         self.messages, self.axes, self.onto = messages, messages.axes, onto
         self.index: int | None = None
         self._numbered: list[Codes] | None = None
+        self._groups: Codes | None = None
         self._components = [self._component(axis, names) for axis, names in self._by_axis().items()]
         sizes = [component.size for component in self._components]
         self.size = prod(sizes)
@@ -55,7 +56,7 @@ class Grouping:
 
     def of_rows(self, rows: Array | slice, length: int) -> Array:
         """The groups of so many rows, which are given by their numbers."""
-        if self._numbered is not None:
+        if self._groups is not None:
             return self._groups[rows]
         groups = np.zeros(length, np.int64)
         for ids, table, size, _ in self._components:

@@ -11,6 +11,7 @@ from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.scan.aggregation import Aggregation
 from calitree.engines.local.scan.axes import Axes, Predicates, ProbedMessages
 from calitree.engines.local.tables.legs import Leg
+from calitree.engines.local.vm.compiled import compiled
 from calitree.engines.local.vm.program import Program
 from calitree.sql.parser import Expression
 
@@ -63,7 +64,7 @@ class Scan:
         indexed = self._by_index()
         if indexed is not None:
             return indexed if mask is None else indexed[mask[indexed]]
-        return None if mask is None else np.flatnonzero(mask).astype(np.uint32)
+        return None if mask is None else _rows_of(mask)
 
     def _by_index(self) -> Array | None:
         """The rows of the few ids that the messages on one axis have, by an index of rows.
@@ -86,3 +87,19 @@ class Scan:
             if index.count(ids) * INDEX_RATIO <= table.rows:
                 return index.rows(ids)
         return None
+
+
+def _rows_of(mask: Array) -> Array:
+    """The numbers of the rows where a mask is true."""
+    rows = np.empty(len(mask), np.uint32)
+    return rows[: _write_rows(mask, rows)]
+
+
+@compiled
+def _write_rows(mask: Array, rows: Array) -> int:  # pragma: no cover (compiled)
+    """Every number is written, and the next over it if the row does not count: no branch is guessed."""
+    count = 0
+    for row in range(len(mask)):
+        rows[count] = row
+        count += mask[row]
+    return count

@@ -16,6 +16,7 @@ from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.spaces import RowIndex, Space, padded_size, place
 from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.join.trie import Tries
+from calitree.engines.local.tables.filters import evaluated
 from calitree.sql.parser import Expression
 
 Array = np.ndarray[Any, Any]
@@ -64,10 +65,6 @@ class EncodedTable:
                 if codes is None:
                     codes = self._codes[key] = self._encode(*key)
         return codes
-
-    def has_codes(self, attribute: str, names: Names) -> bool:
-        """Whether a filter on this attribute alone should go by its codes."""
-        return True
 
     def ids(self, space: Space, names: Names) -> Codes:
         """The id of some attributes in every row."""
@@ -148,9 +145,21 @@ class EncodedTable:
         self._asked.add(key)
         return False
 
-    def values(self, attribute: str, names: Names) -> pa.Array | pa.ChunkedArray:
+    def values(self, attribute: str, names: Names) -> pa.Array:
         """An attribute's values in every row."""
         return self.book.dictionary(attribute).decode(self.codes(attribute, names))
+
+    def passing(self, predicate: Expression, names: Names) -> Array:
+        """Which rows a predicate is true for; of one attribute, each value is looked at once."""
+        if len(predicate.attributes) == 1:
+            (attribute,) = predicate.attributes
+            codes = self.codes(attribute, names)
+            domain = self.book.dictionary(attribute).domain
+            columns = {attribute: domain}
+            passed: Array = evaluated(predicate, columns, len(domain), self.book.threads)[codes]
+            return passed
+        columns = {a: self.values(a, names) for a in predicate.attributes}
+        return evaluated(predicate, columns, self.rows, self.book.threads)
 
     def lift(self, expression: Expression, names: Names) -> Value:
         """An expression over attributes, in every row."""

@@ -10,19 +10,18 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from calitree.cache import cached_property
-from calitree.engines.local.encoding import values as v
 from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.encoding.dictionary import Codes
+from calitree.engines.local.encoding.labels import from_column
 from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.encoding.wire import to_wire
+from calitree.engines.local.tables.filters import Columns
 from calitree.engines.local.tables.tables import (
     ArrowColumns,
-    Columns,
     EncodedMessage,
     EncodedRelation,
 )
 from calitree.errors import EngineError, MissingRelationError, SchemaError
-from calitree.grouping import contiguous
 from calitree.storage.column_types import supported_columns
 from calitree.storage.files import is_parquet
 from calitree.storage.filesystem import map_paths
@@ -205,7 +204,7 @@ def _described(name: str, dtype: pa.DataType, value: Value) -> SavedColumn:
 
 def _value(data: pa.ChunkedArray, column: SavedColumn) -> Value:
     """What was saved as whole numbers has its scale beside it."""
-    value = v.from_arrow(contiguous(data))
+    value = from_column(data)
     if not column.coded:
         return value.with_exact(column.exact and value.exact)
     positive = value.valid is None and bool((value.signs > 0).all())

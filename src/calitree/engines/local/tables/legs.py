@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from calitree.engines.api.contraction import Factor, Lifted, Weight, stored_parts
 from calitree.engines.api.semiring import SUM_PRODUCT, Semiring
@@ -17,7 +16,6 @@ from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.join.trie import Tries
 from calitree.engines.local.tables.encoded import EncodedTable, Names
 from calitree.engines.local.tables.tables import Joined
-from calitree.sql.evaluator import evaluate
 from calitree.sql.parser import Expression
 
 Array = np.ndarray[Any, Any]
@@ -78,21 +76,9 @@ class Leg:
         """Which rows pass all of these; None if there are no predicates."""
         mask: Array | None = None
         for predicate in predicates:
-            passed = self._passed(predicate)
+            passed = self.table.passing(predicate, self.names)
             mask = passed if mask is None else mask & passed
         return mask
-
-    def _passed(self, predicate: Expression) -> Array:
-        if len(predicate.attributes) == 1:
-            (attribute,) = predicate.attributes
-            if self.table.has_codes(attribute, self.names):
-                codes = self.codes(attribute)
-                domain = self.table.book.dictionary(attribute).domain
-                allowed = true(evaluate(predicate.node, {attribute: domain}, len(domain)))
-                passed: Array = allowed[codes]
-                return passed
-        columns = {a: self.table.values(a, self.names) for a in predicate.attributes}
-        return true(evaluate(predicate.node, columns, self.rows))
 
     def factor(self, factor: Factor, semiring: Semiring) -> list[Value]:
         """A factor on every row, a value for each component; zero for NULL, if there is a zero.
@@ -118,12 +104,6 @@ class Leg:
             value if zero is None or value.valid is None else value.filled(zero)
             for value, zero in zip(values, semiring.zero, strict=True)
         ]
-
-
-def true(array: pa.Array) -> Array:
-    """Where a condition is true: neither false nor NULL."""
-    result: Array = array.cast(pa.bool_()).fill_null(False).to_numpy(zero_copy_only=False)
-    return result
 
 
 def shared(legs: Mapping[int, Leg], at: int) -> tuple[str, ...]:

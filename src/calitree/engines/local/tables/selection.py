@@ -10,11 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from calitree.cache import cached_property
+from calitree.engines.local.encoding.columns import take_rows
 from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.spaces import Space
 from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.tables.encoded import EncodedTable, Names, key_of
-from calitree.engines.local.tables.tables import Columns, EncodedRelation
+from calitree.engines.local.tables.filters import Columns
+from calitree.engines.local.tables.tables import EncodedRelation
 from calitree.sql.parser import Expression
 
 Array = np.ndarray[Any, Any]
@@ -78,23 +80,6 @@ def _flat(columns: Columns, rows: Array | None) -> Iterator[SelectedColumns]:
         start += length
 
 
-def take_rows(column: pa.ChunkedArray, rows: Array) -> pa.ChunkedArray:
-    """Rows of a column, by their numbers in order.
-
-    Chunk by chunk: one array of text may be too small for all of them.
-    """
-    chunks = column.chunks
-    if len(chunks) == 1:
-        return pa.chunked_array([chunks[0].take(pa.array(rows))], column.type)
-    ends = np.cumsum([0, *(len(chunk) for chunk in chunks)])
-    cuts = np.searchsorted(rows, ends)
-    taken = [
-        chunks[i].take(pa.array(rows[cuts[i] : cuts[i + 1]] - ends[i]))
-        for i in np.flatnonzero(cuts[1:] > cuts[:-1]).tolist()
-    ]
-    return pa.chunked_array(taken, column.type)
-
-
 class SelectedRelation(EncodedRelation):
     """Rows of another relation, by a selection vector; what that has derived serves these too."""
 
@@ -105,7 +90,6 @@ class SelectedRelation(EncodedRelation):
             of.positions[positions] if isinstance(of, SelectedRelation) else positions
         )
         self.kinds = of.kinds
-        self._values = {}
         self._lifts = {}
 
     @cached_property
@@ -137,9 +121,13 @@ class SelectedRelation(EncodedRelation):
         return super().ids(space, names)
 
     def has_codes(self, attribute: str, names: Names) -> bool:
-        """Only if codes are known: to look at a few values is quicker than to encode them."""
+        """Whether there are codes, of these rows or of all."""
         key = (attribute, names[attribute])
         return key in self._codes or key in self.base._codes
+
+    def is_worth_codes(self, attribute: str, names: Names) -> bool:
+        """Never: to look at a few values is quicker than to encode them."""
+        return False
 
     def lift(self, expression: Expression, names: Names) -> Value:
         """An expression over attributes, in every row."""

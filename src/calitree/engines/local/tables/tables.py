@@ -7,22 +7,32 @@ contraction needs to know of them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from calitree.cache import cached_property
 from calitree.engines.api.contraction import Column, Stored, stored_parts
-from calitree.engines.local.encoding import values as v
 from calitree.engines.local.encoding.codebook import Codebook
+from calitree.engines.local.encoding.columns import MAX_SMALL
 from calitree.engines.local.encoding.dictionary import Codes
+from calitree.engines.local.encoding.labels import from_column
 from calitree.engines.local.encoding.spaces import Space
 from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.join.generic_join import GenericJoin
 from calitree.engines.local.tables.encoded import EncodedTable, Key, Names, key_of
+from calitree.engines.local.tables.filters import (
+    Columns,
+    forget,
+    is_kept,
+    is_worth_codes,
+    kept_bytes,
+    passing,
+    read,
+)
 from calitree.errors import EngineError
-from calitree.sql.evaluator import evaluate
+from calitree.sql.evaluator import compile, evaluate
 from calitree.sql.parser import Expression
 from calitree.types import Kind, kind_of_arrow
 
@@ -31,32 +41,9 @@ MAX_JOINED_ROWS = 1 << 31
 """Joined rows that can be held: their numbers have 32 bits."""
 
 REPEATING_KINDS = (Kind.INTEGER, Kind.STRING, Kind.DATE, Kind.BOOLEAN, Kind.BINARY)
-"""Kinds of columns that are worth encoding for a filter alone: their values tend to repeat."""
+"""Kinds of columns that are worth encoding for a filter alone, if their values do repeat."""
 
-
-class Columns(Protocol):
-    """Where a relation's columns come from: an Arrow table, or files that are read when needed."""
-
-    schema: pa.Schema
-    rows: int
-
-    @property
-    def unsupported(self) -> Mapping[str, str]:
-        """Columns of the source that cannot be used, and why."""
-
-    @property
-    def null_free(self) -> frozenset[str]:
-        """Columns without a NULL."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that are in memory."""
-
-    def column(self, label: str) -> pa.ChunkedArray:
-        """One column."""
-
-    def table(self) -> pa.Table:
-        """All columns."""
+TEXTS = (Kind.STRING, Kind.BINARY)
 
 
 class ArrowColumns:
@@ -66,7 +53,7 @@ class ArrowColumns:
         self.data, self.schema, self.rows = data, data.schema, int(data.num_rows)
         self.unsupported = unsupported or {}
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """Bytes in memory."""
         return int(self.data.nbytes)
@@ -95,14 +82,13 @@ class EncodedRelation(EncodedTable):
         self.columns = columns
         self.kinds = {f.name: kind_of_arrow(f.type) for f in columns.schema}
         self.unsupported = columns.unsupported
-        self._values: dict[str, pa.ChunkedArray] = {}
         self._lifts: dict[tuple[str, Key], Value] = {}
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory, with all that was derived from the columns."""
         lifts = sum(value.nbytes for value in list(self._lifts.values()))
-        return self.columns.nbytes + self._derived_bytes + lifts
+        return self.columns.nbytes + self._derived_bytes + lifts + kept_bytes(self.columns)
 
     @property
     def null_free(self) -> frozenset[str]:
@@ -112,7 +98,8 @@ class EncodedRelation(EncodedTable):
     def _encode(self, attribute: str, column: str) -> Codes:
         known = self.known_codes(attribute, column, slice(None))
         if known is None:
-            return self.book.dictionary(attribute).encode(self.columns.column(column))
+            known = self.book.dictionary(attribute).encode(read(self.columns, column))
+            forget(self.columns, column)
         return known
 
     @property
@@ -158,23 +145,40 @@ class EncodedRelation(EncodedTable):
         return ids
 
     def has_codes(self, attribute: str, names: Names) -> bool:
-        """Whether a filter on this attribute alone should go by its codes."""
-        key = (attribute, names[attribute])
-        return key in self._codes or self.kinds[key[1]] in REPEATING_KINDS
+        """Whether there are codes by which an attribute may be filtered."""
+        known = (attribute, names[attribute]) in self._codes
+        return known and self.book.dictionary(attribute).size <= max(self.rows, MAX_SMALL)
 
-    def values(self, attribute: str, names: Names) -> pa.ChunkedArray:
-        """An attribute's values in every row; kept, as it will be filtered by again."""
+    def is_worth_codes(self, attribute: str, names: Names) -> bool:
+        """Whether an attribute should be encoded to be filtered: its values repeat, and not for once."""
         label = names[attribute]
-        if label not in self._values:
-            self._values[label] = self.columns.column(label)
-        return self._values[label]
+        return self.kinds[label] in REPEATING_KINDS and is_worth_codes(self.columns, label)
+
+    def passing(self, predicate: Expression, names: Names) -> Array:
+        """Which rows a predicate is true for.
+
+        By codes that are there; else by rows, unless values repeat: then each is looked at once.
+        """
+        attributes = tuple(predicate.attributes)
+        if len(attributes) == 1 and (
+            self.has_codes(attributes[0], names)
+            or (
+                not is_kept(self.columns, predicate, names)
+                and self.is_worth_codes(attributes[0], names)
+            )
+        ):
+            return super().passing(predicate, names)
+        return passing(self.columns, predicate, names, self.book.threads)
 
     def lift(self, expression: Expression, names: Names) -> Value:
         """An expression over attributes, in every row; kept."""
         key = self._lift_key(expression, names)
         if key not in self._lifts:
             columns = {a: self.columns.column(c) for a, c in key[1]}
-            value = v.from_arrow(evaluate(expression.node, columns, self.rows))
+            if expression.kind in TEXTS and len(columns) == 1:
+                value = from_column(_chunks(expression, columns), self.book.threads)
+            else:
+                value = from_column(evaluate(expression.node, columns, self.rows))
             if expression.kind in (Kind.INTEGER, Kind.DECIMAL) and not value.is_integer:
                 value = value.with_exact(False)
             self._lifts[key] = value
@@ -182,6 +186,17 @@ class EncodedRelation(EncodedTable):
 
     def _lift_key(self, expression: Expression, names: Names) -> tuple[str, Key]:
         return expression.sql, key_of(sorted(expression.attributes), names)
+
+
+def _chunks(expression: Expression, columns: Mapping[str, pa.ChunkedArray]) -> pa.ChunkedArray:
+    """An expression of one column, chunk by chunk: a column itself is not copied."""
+    ((attribute, column),) = columns.items()
+    run = compile(expression.node)
+    chunks = [run({attribute: chunk}, len(chunk)) for chunk in column.chunks]
+    types = {chunk.type for chunk in chunks}
+    if len(types) > 1:  # some are as large as only the larger type can be
+        chunks = [chunk.cast(pa.large_string()) for chunk in chunks]
+    return pa.chunked_array(chunks) if chunks else pa.chunked_array([run(columns, 0)])
 
 
 class EncodedMessage(EncodedTable):
@@ -294,3 +309,11 @@ class Joined(EncodedTable):
         table, names = self.parts[at]
         codes: Codes = table.codes(attribute, names)[self.positions[at]]
         return codes
+
+    def passing(self, predicate: Expression, names: Names) -> Array:
+        """Which joined rows a predicate is true for: if one table has all it needs, which of its rows."""
+        for at, (table, own) in enumerate(self.parts):
+            if predicate.attributes <= own.keys():
+                passed: Array = table.passing(predicate, own)[self.positions[at]]
+                return passed
+        return super().passing(predicate, names)
