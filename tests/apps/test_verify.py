@@ -15,7 +15,7 @@ from calitree.apps.verify.check import compare
 from calitree.apps.verify.plain import from_clause
 from calitree.cli import demo
 from calitree.cli.main import app
-from calitree.engines.local.encoding import values
+from calitree.engines.local.annotation import values
 from tests.test_join_graph import nations
 
 

@@ -43,7 +43,7 @@ def warm_up() -> None:
 
 def _compute_wide_integers() -> None:
     """Call every loop over integers of 128 bits; each gets one type of arrays only."""
-    from calitree.engines.local.encoding import wide
+    from calitree.engines.local.annotation import wide
 
     numbers, groups = wide.of_integers([1 << 100, 2]), np.zeros(2, np.int64)
     wide.multiplied(numbers, numbers)
@@ -58,7 +58,7 @@ def _compute_wide_integers() -> None:
 
 def _merge_covariances() -> None:
     """Call every loop over covariances, with groups of both types."""
-    from calitree.engines.local.encoding.covariances import merged_by
+    from calitree.engines.local.annotation.covariances import merged_by
 
     for dtype in (np.int32, np.int64):
         merged_by(np.ones((4, 2)), np.zeros(2, dtype), 1)
@@ -66,7 +66,7 @@ def _merge_covariances() -> None:
 
 def _warm_up_texts() -> None:
     """Texts that hardly repeat are compared by loops of their own."""
-    from calitree.engines.local.encoding.columns import MAX_SMALL
+    from calitree.engines.local.annotation.columns import MAX_SMALL
 
     texts = pa.array([str(i) for i in range(2 * MAX_SMALL)])
     graph = JoinGraph("local")

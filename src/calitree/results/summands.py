@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from calitree.engines.api.contraction import stored_parts
 from calitree.engines.api.semiring import Plus, Scalar, Semiring
-from calitree.engines.local.encoding.covariances import merged, merged_by, running_merges
+from calitree.engines.local.annotation.covariances import merged, merged_by, running_merges
 from calitree.grouping import contiguous
 from calitree.sql.kernels.values import MAX_DIGITS, common_type
 

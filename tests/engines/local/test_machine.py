@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calitree.engines.local.encoding.by_group import from_halves
-from calitree.engines.local.encoding.wide import to_integers
+from calitree.engines.local.annotation.by_group import from_halves
+from calitree.engines.local.annotation.wide import to_integers
 from calitree.engines.local.vm import parallel
 from calitree.engines.local.vm.machine import LANES, Opcode
 from calitree.engines.local.vm.program import Accumulator, Program, Register

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calitree.engines.local.encoding import wide
-from calitree.engines.local.encoding.values import Value, repeated
-from calitree.engines.local.encoding.wide import WIDE_LIMIT
+from calitree.engines.local.annotation import wide
+from calitree.engines.local.annotation.values import Value, repeated
+from calitree.engines.local.annotation.wide import WIDE_LIMIT
 
 EDGES = [0, 1, 2**32, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 10**19, WIDE_LIMIT - 1]
 NUMBERS = st.one_of(

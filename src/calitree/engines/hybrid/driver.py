@@ -33,9 +33,9 @@ from calitree.engines.hybrid.worker import (
     table_of,
 )
 from calitree.engines.local import LocalEngine
-from calitree.engines.local.encoding.wire import to_wire
 from calitree.engines.local.tables.lazy import files_of
 from calitree.engines.local.tables.tables import ArrowColumns, EncodedMessage, EncodedRelation
+from calitree.engines.local.tables.wire import to_wire
 from calitree.engines.spark.jobs import Jobs, explained
 from calitree.engines.spark.table import SparkTable, arrow_schema
 from calitree.engines.spark.watch import is_remote

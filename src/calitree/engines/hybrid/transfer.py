@@ -19,12 +19,12 @@ from calitree.engines.hybrid.packaging import ship
 from calitree.engines.hybrid.routing import InputStats, Limits, Location
 from calitree.engines.hybrid.worker import FileSplits, ReadTask
 from calitree.engines.local import LocalEngine
+from calitree.engines.local.annotation.labels import from_column
+from calitree.engines.local.annotation.values import Value
 from calitree.engines.local.encoding.codebook import Codebook
-from calitree.engines.local.encoding.labels import from_column
-from calitree.engines.local.encoding.values import Value
-from calitree.engines.local.encoding.wire import to_wire
 from calitree.engines.local.tables.lazy import LazyColumns, files_of
 from calitree.engines.local.tables.tables import ArrowColumns, EncodedMessage, EncodedRelation
+from calitree.engines.local.tables.wire import to_wire
 from calitree.engines.spark import SparkEngine
 from calitree.engines.spark.fields import (
     BIGINT,

@@ -19,8 +19,8 @@ from calitree.cache import LRUCache
 from calitree.engines.api.contraction import Contraction, Input, Output
 from calitree.engines.local import LocalEngine
 from calitree.engines.local.encoding.buckets import buckets_of
-from calitree.engines.local.encoding.wire import from_wire, merging, to_wire
 from calitree.engines.local.tables.tables import ArrowColumns, EncodedMessage, EncodedRelation
+from calitree.engines.local.tables.wire import from_wire, merging, to_wire
 from calitree.engines.spark.fields import arrow_for_spark, in_process_type
 from calitree.errors import CalitreeError, EngineError
 from calitree.storage.filesystem import shown

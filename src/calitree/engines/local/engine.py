@@ -21,10 +21,10 @@ import pyarrow as pa
 from calitree.cache import LRUCache
 from calitree.engines.api.contraction import Contraction, Input, Output, Table
 from calitree.engines.api.protocol import Watch
+from calitree.engines.local.annotation import values as v
 from calitree.engines.local.delta.changes import add, apart
 from calitree.engines.local.delta.contributions import MAX_CONTRIBUTING_ROWS, Contributions
 from calitree.engines.local.delta.matches import matching, select, settle
-from calitree.engines.local.encoding import values as v
 from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.join.generic_join import GenericJoin
 from calitree.engines.local.join.semijoin import semijoin_reduced

@@ -15,12 +15,12 @@ import numpy as np
 
 from calitree.cache import cached_property
 from calitree.engines.api.contraction import Column, Output
+from calitree.engines.local.annotation.values import Value
 from calitree.engines.local.delta.covariance_changes import changed
 from calitree.engines.local.delta.sums import Addition, one_row
 from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.numbering import number_rows
 from calitree.engines.local.encoding.spaces import padded_size
-from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.tables.encoded import Key
 from calitree.engines.local.tables.tables import EncodedMessage
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from calitree.cache import cached_property
-from calitree.engines.local.encoding.values import Value
+from calitree.engines.local.annotation.values import Value
 from calitree.engines.local.join.star import Star, plus
 from calitree.engines.local.tables.tables import EncodedMessage
 

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from calitree.engines.local.delta.sums import MAX_CANCELLATION
-from calitree.engines.local.encoding.covariances import (
+from calitree.engines.local.annotation.covariances import (
     Matrix,
     as_values,
     matrix_of,
     merged,
     squares_of,
 )
-from calitree.engines.local.encoding.values import Value
+from calitree.engines.local.annotation.values import Value
+from calitree.engines.local.delta.sums import MAX_CANCELLATION
 
 Array = np.ndarray[Any, Any]
 PlacedElements = tuple[Sequence[Value], Array]

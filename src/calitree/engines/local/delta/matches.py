@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from calitree.engines.local.encoding.columns import take_rows
+from calitree.engines.local.annotation.columns import take_rows
 from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.numbering import number_rows
 from calitree.engines.local.tables.encoded import Key, Names

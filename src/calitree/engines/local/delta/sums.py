@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from calitree.engines.local.encoding import wide
-from calitree.engines.local.encoding.labels import (
+from calitree.engines.local.annotation import wide
+from calitree.engines.local.annotation.labels import (
     better,
     compacted,
     has_leftovers,
     with_common_labels,
 )
-from calitree.engines.local.encoding.texts import Texts
-from calitree.engines.local.encoding.values import INT64_LIMIT, Value, of_wide, unified
+from calitree.engines.local.annotation.texts import Texts
+from calitree.engines.local.annotation.values import INT64_LIMIT, Value, of_wide, unified
 
 Array = np.ndarray[Any, Any]
 Placed = tuple[Value, Array]

@@ -1,1 +1,1 @@
-"""Values as codes, combinations of codes as ids, annotations as arrays."""
+"""Values as codes, combinations of codes as ids."""

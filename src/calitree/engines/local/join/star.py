@@ -15,15 +15,15 @@ import numpy as np
 from calitree.cache import cached_property
 from calitree.engines.api.contraction import Column, Factor, Lifted, Output, Weight
 from calitree.engines.api.semiring import Semiring
-from calitree.engines.local.encoding import by_group, covariances
-from calitree.engines.local.encoding import values as v
+from calitree.engines.local.annotation import by_group, covariances
+from calitree.engines.local.annotation import values as v
+from calitree.engines.local.annotation.labels import best_texts, from_column
+from calitree.engines.local.annotation.texts import Goal, Texts
+from calitree.engines.local.annotation.values import Value
 from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.encoding.dictionary import Codes
-from calitree.engines.local.encoding.labels import best_texts, from_column
 from calitree.engines.local.encoding.numbering import number_rows
 from calitree.engines.local.encoding.spaces import Space
-from calitree.engines.local.encoding.texts import Goal, Texts
-from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.tables.filters import evaluated
 from calitree.engines.local.tables.legs import MIN_SIZE_RATIO, Leg, middle, shared
 from calitree.engines.local.tables.tables import EncodedMessage

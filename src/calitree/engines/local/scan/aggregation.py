@@ -18,13 +18,12 @@ import numpy as np
 from calitree.cache import cached_property
 from calitree.engines.api.contraction import Factor, Stored, Weight, stored_parts
 from calitree.engines.api.semiring import SUM_PRODUCT, Semiring
-from calitree.engines.local.encoding import by_group
-from calitree.engines.local.encoding import values as v
+from calitree.engines.local.annotation import by_group
+from calitree.engines.local.annotation import values as v
+from calitree.engines.local.annotation.values import Value
 from calitree.engines.local.encoding.dictionary import Codes
-from calitree.engines.local.encoding.texts import Texts
-from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.scan.axes import ProbedMessages
-from calitree.engines.local.scan.by_rows import SumsByRows
+from calitree.engines.local.scan.by_rows import SumsByRows, fits_program
 from calitree.engines.local.scan.covariance_sums import (
     CovarianceSums,
     covariance_element,
@@ -251,18 +250,18 @@ class _Writer:
         own = [self.axes.own(factor, semiring) for factor in column.own]
         probed = [(at, self.messages.factor(at, factor, semiring)) for at, factor in column.probed]
         values = [value for values in (*own, *(v for _, v in probed)) for value in values]
-        by_rows = SumsByRows(self.messages, self.grouping, self.program)
         parts = None
-        if not any(value.is_wide or isinstance(value.labels, Texts) for value in values):
+        if fits_program(values):
             factors = [[loaded(self.program, value) for value in values] for values in own]
             factors += [self._gathered(at, values) for at, values in probed]
             parts = self._computed(semiring, factors)
         if parts is None:
+            by_rows = SumsByRows(self.messages, self.grouping, self.program)
             product = by_rows.product(semiring, column.own, column.probed)
-            if any(value.is_wide or isinstance(value.labels, Texts) for value in product):
+            if not fits_program(product):
                 return by_rows.sums(semiring, product)
             parts = [loaded(self.program, value) for value in product]
-        return [self._plus(plus, part) for plus, part in zip(semiring.plus, parts, strict=True)]
+        return list(map(self._plus, semiring.plus, parts))
 
     def _computed(
         self, semiring: Semiring, factors: Sequence[list[Component]]

@@ -16,12 +16,12 @@ import numpy as np
 
 from calitree.engines.api.contraction import Factor, Lifted
 from calitree.engines.api.semiring import SUM_PRODUCT, Semiring
-from calitree.engines.local.encoding import values as v
+from calitree.engines.local.annotation import values as v
+from calitree.engines.local.annotation.covariances import element
+from calitree.engines.local.annotation.values import Value
 from calitree.engines.local.encoding.codebook import Codebook
-from calitree.engines.local.encoding.covariances import element
 from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.spaces import Space
-from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.tables.legs import Leg
 from calitree.sql.parser import Expression
 

@@ -10,15 +10,20 @@ import numpy as np
 
 from calitree.engines.api.contraction import Factor
 from calitree.engines.api.semiring import Semiring
-from calitree.engines.local.encoding.labels import best_texts
-from calitree.engines.local.encoding.texts import Goal, Texts
-from calitree.engines.local.encoding.values import Value
+from calitree.engines.local.annotation.labels import best_texts
+from calitree.engines.local.annotation.texts import Goal, Texts
+from calitree.engines.local.annotation.values import Value
 from calitree.engines.local.join.star import constant, plus, times
 from calitree.engines.local.scan.axes import ProbedMessages
 from calitree.engines.local.scan.groups import Grouping
 from calitree.engines.local.vm.program import Program
 
 Array = np.ndarray[Any, Any]
+
+
+def fits_program(values: Sequence[Value]) -> bool:
+    """Whether a program can compute with these: they are neither wide integers nor texts."""
+    return not any(value.is_wide or isinstance(value.labels, Texts) for value in values)
 
 
 class SumsByRows:

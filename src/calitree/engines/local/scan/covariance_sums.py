@@ -17,7 +17,7 @@ import numpy as np
 from calitree.cache import cached_property
 from calitree.engines.api.contraction import Factor, Lifted
 from calitree.engines.api.semiring import Semiring
-from calitree.engines.local.encoding.covariances import (
+from calitree.engines.local.annotation.covariances import (
     MAX_EXACT_DOUBLE,
     corrected,
     merged,
@@ -25,7 +25,7 @@ from calitree.engines.local.encoding.covariances import (
     squares_of,
     values_of,
 )
-from calitree.engines.local.encoding.values import Value
+from calitree.engines.local.annotation.values import Value
 from calitree.engines.local.vm.products import bound_of, multiplied
 from calitree.engines.local.vm.program import Accumulator, Program, Register
 

@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from calitree.engines.local.encoding import by_group, wide
+from calitree.engines.local.annotation import by_group, wide
+from calitree.engines.local.annotation.values import DIGITS, Value, of_wide
 from calitree.engines.local.encoding.dictionary import Codes
-from calitree.engines.local.encoding.values import DIGITS, Value, of_wide
 from calitree.engines.local.vm import parallel
 
 Array = np.ndarray[Any, Any]

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from calitree.engines.local.annotation.values import Value
 from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.spaces import RowIndex, Space, padded_size, place
-from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.join.trie import Tries
 from calitree.engines.local.tables.filters import evaluated
 from calitree.sql.parser import Expression

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from calitree.cache import LRUCache
-from calitree.engines.local.encoding.columns import MAX_SMALL, repeats, take_rows
+from calitree.engines.local.annotation.columns import MAX_SMALL, repeats, take_rows
 from calitree.engines.local.vm import parallel
 from calitree.sql.evaluator import compile
 from calitree.sql.parser import Expression

@@ -10,17 +10,17 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from calitree.cache import cached_property
+from calitree.engines.local.annotation.labels import from_column
+from calitree.engines.local.annotation.values import Value
 from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.encoding.dictionary import Codes
-from calitree.engines.local.encoding.labels import from_column
-from calitree.engines.local.encoding.values import Value
-from calitree.engines.local.encoding.wire import to_wire
 from calitree.engines.local.tables.filters import Columns
 from calitree.engines.local.tables.tables import (
     ArrowColumns,
     EncodedMessage,
     EncodedRelation,
 )
+from calitree.engines.local.tables.wire import to_wire
 from calitree.errors import EngineError, MissingRelationError, SchemaError
 from calitree.storage.column_types import supported_columns
 from calitree.storage.files import is_parquet

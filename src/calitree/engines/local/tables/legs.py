@@ -10,9 +10,9 @@ import numpy as np
 
 from calitree.engines.api.contraction import Factor, Lifted, Weight, stored_parts
 from calitree.engines.api.semiring import SUM_PRODUCT, Semiring
+from calitree.engines.local.annotation.values import Value
 from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.spaces import Space
-from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.join.trie import Tries
 from calitree.engines.local.tables.encoded import EncodedTable, Names
 from calitree.engines.local.tables.tables import Joined

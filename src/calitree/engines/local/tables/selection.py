@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from calitree.cache import cached_property
-from calitree.engines.local.encoding.columns import take_rows
+from calitree.engines.local.annotation.columns import take_rows
+from calitree.engines.local.annotation.values import Value
 from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.spaces import Space
-from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.tables.encoded import EncodedTable, Names, key_of
 from calitree.engines.local.tables.filters import Columns
 from calitree.engines.local.tables.tables import EncodedRelation

@@ -14,12 +14,12 @@ import pyarrow as pa
 
 from calitree.cache import cached_property
 from calitree.engines.api.contraction import Column, Stored, stored_parts
+from calitree.engines.local.annotation.columns import MAX_SMALL
+from calitree.engines.local.annotation.labels import from_column
+from calitree.engines.local.annotation.values import Value
 from calitree.engines.local.encoding.codebook import Codebook
-from calitree.engines.local.encoding.columns import MAX_SMALL
 from calitree.engines.local.encoding.dictionary import Codes
-from calitree.engines.local.encoding.labels import from_column
 from calitree.engines.local.encoding.spaces import Space
-from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.join.generic_join import GenericJoin
 from calitree.engines.local.tables.encoded import EncodedTable, Key, Names, key_of
 from calitree.engines.local.tables.filters import (

@@ -14,8 +14,8 @@ from sqlglot import exp
 
 from calitree.cache import LRUCache
 from calitree.engines.api.semiring import Semiring
-from calitree.engines.local.encoding import values as v
-from calitree.engines.local.encoding.values import Value
+from calitree.engines.local.annotation import values as v
+from calitree.engines.local.annotation.values import Value
 from calitree.engines.local.vm.program import Program, Register
 
 Array = np.ndarray[Any, Any]

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from calitree.engines.api.contraction import Column, Contraction, Input, Output, Stored
-from calitree.engines.local.encoding import values as v
+from calitree.engines.local.annotation import values as v
+from calitree.engines.local.annotation.labels import from_column
+from calitree.engines.local.annotation.values import Value
 from calitree.engines.local.encoding.codebook import Codebook
-from calitree.engines.local.encoding.labels import from_column
-from calitree.engines.local.encoding.values import Value
 from calitree.engines.local.tables.tables import EncodedMessage
 from calitree.grouping import contiguous
 from calitree.types import kind_of_arrow

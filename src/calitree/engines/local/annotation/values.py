@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from calitree.engines.local.encoding import wide
-from calitree.engines.local.encoding.texts import Texts
+from calitree.engines.local.annotation import wide
+from calitree.engines.local.annotation.texts import Texts
 
 Array = np.ndarray[Any, Any]
 INT64_LIMIT = 2**63

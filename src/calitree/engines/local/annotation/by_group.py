@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from calitree.engines.local.encoding import wide
-from calitree.engines.local.encoding.values import INT64_LIMIT, Value, of_wide
+from calitree.engines.local.annotation import wide
+from calitree.engines.local.annotation.values import INT64_LIMIT, Value, of_wide
 from calitree.engines.local.vm.compiled import compiled
 
 Array = np.ndarray[Any, Any]

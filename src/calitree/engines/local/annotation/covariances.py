@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from calitree.engines.api.semiring import Semiring
-from calitree.engines.local.encoding import wide
-from calitree.engines.local.encoding.values import Value
+from calitree.engines.local.annotation import wide
+from calitree.engines.local.annotation.values import Value
 from calitree.engines.local.vm.compiled import compiled
 
 MAX_EXACT_DOUBLE = 2**53

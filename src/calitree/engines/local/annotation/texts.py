@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from calitree.cache import cached_property
-from calitree.engines.local.encoding.columns import VIEWS, take_rows
+from calitree.engines.local.annotation.columns import VIEWS, take_rows
 from calitree.engines.local.vm import parallel
 from calitree.engines.local.vm.compiled import compiled, helper
 

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from calitree.engines.local.encoding import values as v
-from calitree.engines.local.encoding.columns import repeats
-from calitree.engines.local.encoding.texts import MAX_CHUNKS, NO_ROW, Goal, Texts, is_text
-from calitree.engines.local.encoding.values import Array, Value
+from calitree.engines.local.annotation import values as v
+from calitree.engines.local.annotation.columns import repeats
+from calitree.engines.local.annotation.texts import MAX_CHUNKS, NO_ROW, Goal, Texts, is_text
+from calitree.engines.local.annotation.values import Array, Value
 from calitree.grouping import contiguous
 
 MAX_SORTED_TEXTS = 1 << 13
