@@ -38,6 +38,7 @@ def warm_up() -> None:
             wide.query(group_by=["ticket", "guests"])
     _compute_wide_integers()
     _merge_covariances()
+    _select_rows()
     _warm_up_texts()
 
 
@@ -62,6 +63,16 @@ def _merge_covariances() -> None:
 
     for dtype in (np.int32, np.int64):
         merged_by(np.ones((4, 2)), np.zeros(2, dtype), 1)
+
+
+def _select_rows() -> None:
+    """Call the loop that lists rows, with masks that may be written and that may not."""
+    from calitree.engines.local.scan.scan import rows_of
+
+    mask = np.ones(2, np.bool_)
+    rows_of(mask)
+    mask.flags.writeable = False
+    rows_of(mask)
 
 
 def _warm_up_texts() -> None:

@@ -64,7 +64,7 @@ class Scan:
         indexed = self._by_index()
         if indexed is not None:
             return indexed if mask is None else indexed[mask[indexed]]
-        return None if mask is None else _rows_of(mask)
+        return None if mask is None else rows_of(mask)
 
     def _by_index(self) -> Array | None:
         """The rows of the few ids that the messages on one axis have, by an index of rows.
@@ -89,7 +89,7 @@ class Scan:
         return None
 
 
-def _rows_of(mask: Array) -> Array:
+def rows_of(mask: Array) -> Array:
     """The numbers of the rows where a mask is true."""
     rows = np.empty(len(mask), np.uint32)
     return rows[: _write_rows(mask, rows)]
