@@ -16,6 +16,7 @@ from calitree.apps.verify.plain import from_clause
 from calitree.cli import demo
 from calitree.cli.main import app
 from calitree.engines.local.annotation import values
+from calitree.sql.parser import parse_node
 from tests.test_join_graph import nations
 
 
@@ -64,6 +65,59 @@ def test_the_join_is_built_by_the_declared_joins_alone() -> None:
     checked = graph.calibrate().verify([{"relations": ["a", "c"]}, {"relations": ["a", "b", "c"]}])
     assert checked.ok
     assert [check.result.rows() for check in checked.checks] == [[{"n": 10}], [{"n": 3}]]
+
+
+def test_a_wrong_reading_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB is given the texts themselves: what we read in them does not matter to it."""
+    wide = nations("local").calibrate()
+    question = {"where": "price = 10 is null"}
+    (check,) = wide.verify([question]).checks
+    assert check.verbatim and not check.difference and "(price = 10 is null\n)" in check.sql
+
+    def misread(text: str) -> Any:
+        return parse_node(text.replace("price = 10 is null", "price = 10 is not null"))
+
+    monkeypatch.setattr("calitree.sql.parser.parse_node", misread)
+    (check,) = nations("local").calibrate().verify([question]).checks
+    assert check.verbatim and "in the join" in check.difference
+
+
+def test_texts_run_as_they_are() -> None:
+    graph = ct.JoinGraph("local")
+    graph.add_relation("t", {"unit price": [1, 2, None], "F": [0.5, 1.5, 2.5], "k": [1, 1, 2]})
+    graph.add_relation("U", {"k": [1, 2], "City": ["x", "y"]})
+    graph.add_join("t", "U", on="k")
+    wide = graph.calibrate({"n": "count(*)", "s": 'sum("unit price") -- of all'})
+    checked = wide.verify(
+        [
+            {"group_by": ["t.unit price", "city"]},
+            {"group_by": ["u.k", '"City"'], "where": "F / (k - 1) is null -- or not"},
+            {"measures": {"n": "sum(t.f * K) filter (where City = 'x')"}},
+            {"relations": ["t"], "where": "T.F in (0.5, 1.5)"},
+        ]
+    )
+    assert checked.ok and all(check.verbatim for check in checked.checks)
+    assert "by DuckDB, which was asked all questions in the texts as given" in str(checked)
+
+
+def test_a_question_without_a_text_that_duckdb_runs_is_put_by_our_reading() -> None:
+    graph = ct.JoinGraph("local")
+    graph.add_relation("city", {"city": ["x", "y"], "k": [1, 2]})
+    graph.add_relation("t", {"k": [1, 1, 2], "v": [1, 2, 3]})
+    graph.add_join("t", "city", on="k")
+    wide = graph.calibrate({"n": "count(*)"})
+    checked = wide.verify([{"where": "city = 'x' and city.k = 1"}, {"measures": {"s": "sum(v)"}}])
+    assert checked.ok and not checked.checks[0].verbatim
+    assert "(by our reading of it)" in str(checked.checks[0])
+    assert "which was asked 0 of 2 questions" in str(checked)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    wide = nations("local").calibrate()
+    wide.save(str(tmp_path / "tree"))
+    done = CliRunner().invoke(app, ["verify", str(tmp_path / "tree"), "--engine", "local"])
+    assert done.exit_code == 0, done.output
+    assert "in the texts as given" in done.output and "agrees" in done.output
 
 
 def test_compare_sees_every_kind_of_difference() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -10,7 +11,10 @@ from hypothesis import strategies as st
 
 from calitree import WideTable
 from calitree.apps.verify.check import compare
-from calitree.apps.verify.plain import query_sql, wide_sql
+from calitree.apps.verify.plain import DEFINITIONS, widened_view
+from calitree.apps.verify.verbatim import WrittenName, scope_sql, verbatim
+from calitree.errors import CalitreeError
+from calitree.jointree.schema import Schema
 from calitree.query.binder import Question
 from tests.support.databases import Database, questions
 
@@ -22,33 +26,51 @@ class Built(NamedTuple):
 
     database: Database
     relations: frozenset[str]
-    attributes: tuple[str, ...]
 
 
 @cache
 def duck() -> duckdb.DuckDBPyConnection:
     """One for all questions: to start it takes longer than to answer most of them."""
-    return duckdb.connect()
+    connection = duckdb.connect()
+    for definition in DEFINITIONS:
+        connection.execute(definition)
+    return connection
 
 
 _built: list[Built] = []
 
 
 def oracle(wide: WideTable, database: Database, asked: dict[str, Any]) -> Any:
-    """The same question as SQL over the wide table that DuckDB builds, once for several questions."""
-    query = wide.snapshot.bind(Question(**asked)).query
-    schema, connection = wide.snapshot.schema_of(query), duck()
-    supplied = {attribute for name in query.relations for attribute in schema.columns_of[name]}
-    wanted = Built(database, query.relations, tuple(sorted(supplied)))
-    if not _built or _built[0].database is not database or _built[0][1:] != wanted[1:]:
+    """The same texts over the wide table that DuckDB builds, once for several questions."""
+    question = Question(**asked)
+    query = wide.snapshot.bind(question).query
+    relations, schema, connection = query.relations, wide.snapshot.schema_of(query), duck()
+    if not _built or _built[0].database is not database or _built[0].relations != relations:
         _built.clear()
-        sql, tables = wide_sql(schema, query.relations, wanted.attributes, "duckdb")
+        scope = scope_sql(schema, sorted(relations), _names(schema, relations))
+        assert scope is not None
+        sql, tables = scope
         for alias, table in tables.items():
             name = next(n for n, r in schema.relations.items() if r.table is table)
-            connection.register(alias, database.tables[name])
+            connection.register(f"{alias} here", database.tables[name])
+            types = database.tables[name].schema
+            connection.execute(widened_view(alias, f'"{alias} here"', types))
         connection.execute(f"CREATE OR REPLACE TABLE wide AS {sql}")
-        _built.append(wanted)
-    return connection.sql(query_sql(query, "duckdb")).to_arrow_table()
+        _built.append(Built(database, relations))
+    given = verbatim(schema, question, wide.measures)
+    assert given is not None
+    return connection.sql(given.sql).to_arrow_table()
+
+
+def _names(schema: Schema, relations: frozenset[str]) -> set[WrittenName]:
+    """All columns with their relations, and the names that need none."""
+    columns = {(r, column) for r in relations for column in schema.relations[r].columns}
+    names: set[WrittenName] = set(columns)
+    for _, column in columns:
+        with suppress(CalitreeError):
+            schema.resolve(None, column, relations)
+            names.add((None, column))
+    return names
 
 
 def assert_answers(

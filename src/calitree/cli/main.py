@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from calitree.apps.verify import Verification
 from calitree.cli.formats import check_format, write
 from calitree.cli.model import ModelFile
 from calitree.engines.spark.session import spark_session
@@ -196,6 +197,19 @@ def query(
     write(result, form, output)
     if not result.exact:
         typer.echo("calitree: sums did not fit 64 bits, and went on as floating point", err=True)
+
+
+@app.command()
+def verify(tree: Tree, engine: EngineName = None, version: Version = None) -> None:
+    """Ask a saved tree, and the join really built, and compare.
+
+    It says who built the join, and whether it was asked in the texts as given. Exit status 1 if any
+    answer differs.
+    """
+    checked: Verification = open_tree(tree, engine, version).verify()
+    typer.echo(str(checked))
+    if not checked.ok:
+        raise typer.Exit(1)
 
 
 @app.command()

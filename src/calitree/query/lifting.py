@@ -30,6 +30,7 @@ from calitree.sql.nodes import (
     when,
 )
 from calitree.sql.parser import expression_of
+from calitree.sql.rules.conversions import bits_of
 from calitree.types import Kind
 
 
@@ -78,7 +79,7 @@ def _quotient(node: exp.Expr) -> list[Monomial]:
 
 def _double(node: exp.Expr) -> list[Monomial]:
     """A sum of numbers as a double is the sum of their products."""
-    if not (kind_of(node) is Kind.FLOAT and kind_of(node.this).is_number):
+    if not (kind_of(node) is Kind.FLOAT and kind_of(node.this).is_number and bits_of(node) == 64):
         raise _mixed(node)
     return monomials(node.this)
 
@@ -274,7 +275,9 @@ def bare(node: exp.Expr) -> exp.Expr:
     Engines lift whole numbers to 64 bits in any case, and so `sum(x)` and `sum(x * y)` share x.
     """
     while isinstance(node, exp.Paren) or (
-        type(node) is exp.Cast and kind_of(node) is kind_of(node.this) is Kind.INTEGER
+        type(node) is exp.Cast
+        and kind_of(node) is kind_of(node.this) is Kind.INTEGER
+        and bits_of(node) == 64
     ):
         node = node.this
     return node.copy()

@@ -135,7 +135,8 @@ class Analysis:
 
     def _normal(self, node: exp.Expr) -> Pair:
         if isinstance(node, exp.Paren):
-            return self.normal(node.this)
+            plus = node.meta.get("plus")
+            return self.number(node.this, "+") if plus else self.normal(node.this)
         if isinstance(node, exp.Column):
             return self._column(node)
         if isinstance(node, exp.Literal | exp.Boolean | exp.Null):

@@ -26,7 +26,7 @@ from calitree.sql.kernels.comparison import is_among
 from calitree.sql.kernels.values import NULL, Datum, broadcast, constant, double, is_null
 from calitree.sql.nodes import display, literal_kind
 from calitree.sql.nodes import kind_of as node_kind
-from calitree.sql.rules.conversions import target_of
+from calitree.sql.rules.conversions import bits_of, is_widened, target_of
 from calitree.sql.text_lists import texts_of
 from calitree.types import Kind
 
@@ -61,7 +61,7 @@ def _compiled(node: exp.Expr) -> Run:
     form = _FORMS.get(type(node))
     if form is not None:
         return form(node)
-    if isinstance(node, exp.Cast) and target_of(node) is _kind(node.this) is Kind.INTEGER:
+    if type(node) is exp.Cast and is_widened(node):
         return _compiled(node.this)  # whatever number of bits it has taken
     function = FUNCTIONS.get(type(node))
     if function is None or not function.kernel:
@@ -163,7 +163,8 @@ def _cannot_fail(node: exp.Expr) -> bool:
                 return False
         elif isinstance(part, exp.Cast):
             harmless = (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL, Kind.NULL)
-            if target_of(part) is not Kind.FLOAT or _kind(part.this) not in harmless:
+            narrow = bits_of(part) < 64 or target_of(part) is not Kind.FLOAT
+            if narrow or _kind(part.this) not in harmless:
                 return False
     return True
 

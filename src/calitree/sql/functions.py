@@ -51,7 +51,7 @@ _connective = operator(Kind.BOOLEAN, Kind.BOOLEAN, result=Kind.BOOLEAN)
 _arithmetic, _comparison, _several = arithmetic.arithmetic, conditions.comparison, choices.several
 _rounding, _decimals = arithmetic.rounding, (arithmetic.decimals_of,)
 _like, _pattern = text.like, (text.pattern_of,)
-_cast, _target = conversions.cast_, (conversions.target_of,)
+_cast, _target = conversions.cast_, (conversions.target_of, conversions.bits_of)
 
 FUNCTIONS: dict[type[exp.Expr], Function] = {
     # Arithmetic.
@@ -70,7 +70,7 @@ FUNCTIONS: dict[type[exp.Expr], Function] = {
     exp.Sqrt: Function(_of_double, "arithmetic.sqrt"),
     exp.Ln: Function(_of_double, "arithmetic.ln", spark=spark.ln),
     exp.Exp: Function(_of_double, "arithmetic.exp"),
-    exp.Pow: Function(_of_doubles, "arithmetic.power", BINARY),
+    exp.Pow: Function(_of_doubles, "arithmetic.power", BINARY, spark=spark.power),
     # Conditions.
     exp.EQ: Function(_comparison, "comparison.equal", BINARY),
     exp.NEQ: Function(_comparison, "comparison.not_equal", BINARY),
@@ -102,7 +102,7 @@ FUNCTIONS: dict[type[exp.Expr], Function] = {
     exp.TryCast: Function(_cast, "casts.try_cast", options=_target, spark=spark.cast),
     exp.Interval: Function(conversions.interval),
     # Text.
-    exp.Lower: Function(_of_text, "text.lower"),
+    exp.Lower: Function(_of_text, "text.lower", spark=spark.lower),
     exp.Upper: Function(_of_text, "text.upper", spark=spark.upper),
     exp.Trim: Function(text.trim, "text.trim", spark=spark.trim),
     exp.Length: Function(_length, "text.length", spark=spark.wide),

@@ -1,6 +1,6 @@
 """Scalar SQL text → a typed, normalised expression over attributes.
 
-Text is parsed by sqlglot, then resolved, typed and normalised by `calitree.sql.analyzer`.
+Text is parsed by `calitree.sql.dialect`, then resolved, typed and normalised by `calitree.sql.analyzer`.
 
 An `Expression` is a value: two of them are equal when their canonical SQL is. That text is what
 message keys consist of, so `items.family='DAIRY'` and `family = 'DAIRY'` use the same message.
@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import TokenType
 
 from calitree.errors import ExpressionError
 from calitree.sql.analysis import Resolver
 from calitree.sql.analyzer import normalise
+from calitree.sql.dialect import Calitree
 from calitree.sql.nodes import display, kind_of
 from calitree.sql.text_lists import with_lists, without_lists
 from calitree.types import Kind
@@ -38,17 +39,22 @@ class Expression:
 
 
 def parse_node(text: str) -> exp.Expr:
-    """Parse SQL text; what sqlglot refuses is an `ExpressionError`."""
+    """Parse the text of one expression; what is none is an `ExpressionError`."""
     if not isinstance(text, str):
         raise ExpressionError(f"Expected SQL text, got {type(text).__name__}: {text!r}.")
-    short, lists = without_lists(text)
+    dialect, (short, lists) = Calitree(), without_lists(text)
     try:
-        node = with_lists(sqlglot.parse_one(short), lists)
+        tokens = dialect.tokenize(short)
+        if tokens and tokens[0].token_type in (TokenType.SELECT, TokenType.WITH):
+            raise ExpressionError(f"Expected an expression, not a whole query: {text!r}.")
+        if any(token.token_type is TokenType.SEMICOLON for token in tokens):
+            raise ExpressionError(f"Expected one expression, without a semicolon: {text!r}.")
+        (node,) = dialect.parser().parse_into(exp.Condition, tokens, short) or [None]
     except SqlglotError as error:
         raise ExpressionError(f"Cannot parse {text!r}: {_reason(text, error)}.") from None
-    if isinstance(node, exp.Query):
-        raise ExpressionError(f"Expected an expression, not a whole query: {text!r}.")
-    return node
+    if node is None:
+        raise ExpressionError(f"Cannot parse {text!r}: it is empty.")
+    return with_lists(node, lists)
 
 
 def _reason(text: str, error: SqlglotError) -> str:

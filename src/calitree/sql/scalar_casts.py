@@ -71,15 +71,15 @@ def to_float(value: Any) -> float:
 
 
 def to_text(value: Any) -> str:
-    """Any value as text: the shortest digits of a double, all digits of a decimal."""
+    """Any value as text: the shortest digits of a double (-0.0 is 0.0), all digits of a decimal."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Decimal):
-        return format(value, "f")
+        return format(value or abs(value), "f")
     if isinstance(value, datetime):
         text = naive(value).isoformat(" ")
         return (text.rstrip("0") if "." in text else text) + ("+00" if value.tzinfo else "")
-    return repr(value) if isinstance(value, float) else str(value)
+    return repr(value + 0.0) if isinstance(value, float) else str(value)
 
 
 def to_boolean(value: Any) -> bool:

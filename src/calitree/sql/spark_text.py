@@ -9,11 +9,12 @@ import re
 
 from sqlglot import exp
 
-from calitree.sql.nodes import kind_of
+from calitree.sql.nodes import TYPES, kind_of
 from calitree.sql.rules.arithmetic import decimals_of
-from calitree.sql.rules.conversions import TEXTS, target_of
+from calitree.sql.rules.conversions import TEXTS, bits_of, target_of
 from calitree.sql.rules.dates import unit_of
-from calitree.sql.rules.text import SPACES, pattern_of
+from calitree.sql.rules.text import PAIRED, SINGLE_UPPER, SPACES, pattern_of
+from calitree.sql.rules.text import lower as in_lower_case
 from calitree.types import Kind
 
 
@@ -59,15 +60,19 @@ def mean(node: exp.Expr) -> str | None:
     return f"AVG(CAST({sql(node.this)} AS DOUBLE))" if kind_of(node.this) is Kind.DECIMAL else None
 
 
-def whole(node: exp.Expr) -> str:
-    """FLOOR and CEIL as doubles; from 2^52 on, every double is whole."""
+def whole(node: exp.Expr) -> str | None:
+    """FLOOR and CEIL of doubles as doubles; from 2^52 on, every double is whole."""
+    if kind_of(node) is Kind.DECIMAL:
+        return None
     x, function = sql(node.this), type(node).__name__.upper()
     small = f"ABS({x}) < 4503599627370496D"
     return f"CASE WHEN {small} THEN CAST({function}({x}) AS DOUBLE) ELSE {x} END"
 
 
-def rounded(node: exp.Expr) -> str:
-    """ROUND of the double times 10^decimals; Spark would round the decimal digits that it prints."""
+def rounded(node: exp.Expr) -> str | None:
+    """ROUND of a double times 10^decimals; Spark would round the decimal digits that it prints."""
+    if kind_of(node) is Kind.DECIMAL:
+        return None
     x, power = sql(node.this), f"{10 ** decimals_of(node)}D"
     small = f"ABS({x} * {power}) < 9007199254740992D"
     return f"CASE WHEN {small} THEN ROUND({x} * {power}) / {power} ELSE {x} END"
@@ -82,16 +87,39 @@ def ln(node: exp.Expr) -> str:
     )
 
 
+def power(node: exp.Expr) -> str:
+    """POWER, for which -0.0 is 0.0, and 1 to any power 1; Java says NaN of 1 to an infinite one."""
+    x, y = sql(node.this), sql(node.expression)
+    infinite = f"ABS({y}) = DOUBLE('Infinity')"
+    one = f"{x} = 1 AND {y} IS NOT NULL OR {x} = -1 AND {infinite}"
+    return f"CASE WHEN {one} THEN 1D ELSE POWER({x} + 0D, {y}) END"
+
+
 def like(node: exp.Expr) -> str:
-    """LIKE and ILIKE, where a backslash is no escape."""
-    operator = "ILIKE" if isinstance(node, exp.ILike) else "LIKE"
-    pattern = pattern_of(node).replace("\\", "\\\\")
-    return f"{sql(node.this)} {operator} {_quoted(pattern)}"
+    """LIKE, and ILIKE as LIKE of lower-case text and pattern, where a backslash is no escape."""
+    folded = isinstance(node, exp.ILike)
+    x, pattern = lower(node) if folded else sql(node.this), pattern_of(node)
+    pattern = (in_lower_case(pattern) if folded else pattern).replace("\\", "\\\\")
+    return f"{x} LIKE {_quoted(pattern)}"
+
+
+_PLACES = "".join(chr(0x10F000 + i) for i in range(len(SINGLE_UPPER)))
+"""Characters that nobody uses, for letters while others become upper case."""
 
 
 def upper(node: exp.Expr) -> str:
-    """UPPER makes one letter of one; Spark would make two of the German ß."""
-    return f"UPPER(REPLACE({sql(node.this)}, 'ß', 'ẞ'))"
+    """UPPER makes one letter of one; Spark would make two of the German ß, or of a ligature."""
+    x = sql(node.this)
+    before, after = (
+        _quoted("".join(letters)) for letters in zip(*SINGLE_UPPER.items(), strict=True)
+    )
+    kept = f"TRANSLATE(UPPER(TRANSLATE({x}, {before}, '{_PLACES}')), '{_PLACES}', {after})"
+    return f"CASE WHEN {x} RLIKE '[{PAIRED}]' THEN {kept} ELSE UPPER({x}) END"
+
+
+def lower(node: exp.Expr) -> str:
+    """LOWER makes one letter of one; and a Σ is the same at the end of a word."""
+    return f"LOWER(TRANSLATE({sql(node.this)}, 'İΣ', 'iσ'))"
 
 
 def trim(node: exp.Expr) -> str:
@@ -121,6 +149,9 @@ def cast(node: exp.Expr) -> str:
     source, kind, x = kind_of(node.this), target_of(node), sql(node.this)
     if kind in _CONSTANTS:
         return _CONSTANTS[kind].format(x=x)
+    bits = bits_of(node)
+    if bits < 64:
+        return _narrowed(node, kind, bits)
     function = "TRY_CAST" if isinstance(node, exp.TryCast) else "CAST"
     if source is Kind.STRING and kind in TEXTS:
         x = _checked_text(node.this, re.sub(r"\?P<\w+>", "", TEXTS[kind]))
@@ -141,6 +172,22 @@ _CONSTANTS = {
     Kind.BINARY: "CAST({x} AS BINARY)",
 }
 """Constants of kinds that nothing else is cast to."""
+
+
+def _narrowed(node: exp.Expr, kind: Kind, bits: int) -> str:
+    """A cast to 64 bits, and then an error, or NULL, for what fewer bits cannot hold."""
+    wide = type(node)(this=node.this.copy(), to=exp.DataType.build(TYPES[kind]))
+    x = cast(wide)
+    if kind is Kind.FLOAT:
+        result = f"CAST(CAST({x} AS FLOAT) AS DOUBLE)"
+        fits = f"ABS({result}) <> DOUBLE('Infinity') OR ABS({x}) = DOUBLE('Infinity')"
+    else:
+        result, limit = x, 1 << bits - 1
+        fits = f"{x} BETWEEN {-limit} AND {limit - 1}"
+    message = f"a number is out of the range of {sql(node.args['to'])}; TRY_CAST would give NULL"
+    error = "NULL" if isinstance(node, exp.TryCast) else f"RAISE_ERROR({_quoted(message)})"
+    return f"CASE WHEN {fits} THEN {result} WHEN {x} IS NOT NULL THEN {error} END"
+
 
 _ROUND = {Kind.FLOAT: "RINT", Kind.DECIMAL: "ROUND"}
 """Doubles go to the even neighbour, decimals away from zero; Spark's casts would truncate."""
@@ -164,7 +211,7 @@ def _digits(x: str) -> str:
     digits = f"IF(ABS({exponent}) < 10, '0', ''), ABS({exponent})"
     return (
         f"CASE WHEN ISNAN({x}) THEN 'nan' WHEN {x} = DOUBLE('Infinity') THEN 'inf'"
-        f" WHEN {x} = DOUBLE('-Infinity') THEN '-inf' WHEN {x} = 0 THEN {text}"
+        f" WHEN {x} = DOUBLE('-Infinity') THEN '-inf' WHEN {x} = 0 THEN '0.0'"
         f" WHEN ABS({x}) >= 1e-4 AND ABS({x}) < 1e16 THEN {plain}"
         f" ELSE CONCAT({mantissa}, IF({exponent} < 0, 'e-', 'e+'), {digits}) END"
     )

@@ -286,10 +286,16 @@ def test_a_table_of_the_catalogue(spark: Any) -> None:
         join_graph.add_relation("n", "no_such")
 
 
-def test_verify_asks_spark_where_tables_are_there(spark: Any, tmp_path: Path) -> None:
+def test_verify_asks_duckdb_of_tables_that_can_come_here(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine = hybrid(spark, in_process=100_000)
     wide = graph(files(database(5000), tmp_path), engine).calibrate({"n": "count(*)"})
-    assert wide.verify()
+    for limit in (256 << 20, 0):  # with the second it reads the files itself
+        monkeypatch.setattr("calitree.apps.verify.plain.MAX_BYTES_HERE", limit)
+        checked = wide.verify()
+        assert checked and checked.built_by == "DuckDB"
+        assert all(check.verbatim for check in checked.checks)
     assert engine.is_on_spark(relation.table for relation in wide.schema.relations.values())
 
 
@@ -348,7 +354,7 @@ def test_a_failing_task_is_explained(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(EngineError) as caught:
         wide.query(where="CAST(label AS INT) > 3")
     assert re.fullmatch(
-        r"Spark could not compute messages from sales \(\d splits\): In CAST\(label AS BIGINT\) > 3: "
+        r"Spark could not compute messages from sales \(\d splits\): In CAST\(label AS INT\) > 3: "
         r"'l\d+' is not a valid integer; TRY_CAST would give NULL instead\. "
         r"\(reading .*/sales\.parquet, row groups \d to \d\)",
         str(caught.value),

@@ -12,10 +12,12 @@ from typing import Any
 import pyarrow as pa
 
 from calitree.application import application
-from calitree.apps.verify.plain import SqlRunner, attributes_of, query_sql, runner_of, wide_sql
+from calitree.apps.verify.join import BuiltJoin
+from calitree.apps.verify.plain import runner_of
 from calitree.engines.api.signed import settled
 from calitree.grouping import canonical
 from calitree.jointree.schema import Schema
+from calitree.query.binder import Question
 from calitree.results.result import Result
 from calitree.sql.quoting import literal, quote
 from calitree.types import Kind
@@ -35,6 +37,9 @@ class Check:
         seconds: How long that took.
         plain_seconds: How long the same took on the join really built.
         difference: The first difference between the answers; empty if they agree.
+        sql: What was run on the join really built.
+        verbatim: Whether `sql` has the texts of the question as they were given; else it has what we
+            read in them, and a wrong reading would not be seen.
 
     >>> (check,) = wide.verify([{"group_by": ["city"]}]).checks
     >>> check.question, check.difference
@@ -46,12 +51,15 @@ class Check:
     seconds: float
     plain_seconds: float
     difference: str
+    sql: str
+    verbatim: bool
 
     def __str__(self) -> str:
         asked = ", ".join(f"{key}={value!r}" for key, value in self.question.items()) or "total"
+        reading = "" if self.verbatim else " (by our reading of it)"
         return (
             f"{self.seconds * 1e3:9.1f} ms  {self.plain_seconds * 1e3:9.1f} ms  "
-            f"{len(self.result):>8,} rows  {asked}: {self.difference or 'agrees'}"
+            f"{len(self.result):>8,} rows  {asked}: {self.difference or 'agrees'}{reading}"
         )
 
 
@@ -62,7 +70,8 @@ class Verification:
     Attributes:
         checks: One for each question.
         build_seconds: How long it took to build the joins.
-        built_by: Who built them: Spark, or DuckDB for the engines of this process.
+        built_by: Who built them and was asked: DuckDB, or Spark for relations that are there and are
+            too large for this process.
 
     >>> verification = wide.verify()
     >>> bool(verification), verification.built_by
@@ -82,8 +91,20 @@ class Verification:
         return self.ok
 
     def __str__(self) -> str:
-        head = f"     ours       on the join   (built in {self.build_seconds:.2f} s)"
+        head = f"     ours       on the join   ({self.summary})"
         return "\n".join([head, *map(str, self.checks)])
+
+    @property
+    def summary(self) -> str:
+        """Who built the joins, and in which texts the questions were put."""
+        own = sum(check.verbatim for check in self.checks)
+        texts = (
+            f"{own} of {len(self.checks)} questions" if own < len(self.checks) else "all questions"
+        )
+        return (
+            f"built in {self.build_seconds:.2f} s by {self.built_by}, which was asked {texts} in the "
+            "texts as given"
+        )
 
 
 @application
@@ -119,13 +140,14 @@ def verify(wide: WideTable, queries: Sequence[Mapping[str, object]] | None = Non
         by_join.setdefault(result.query.relations, []).append(i)
     checks: dict[int, Check] = {}
     built = 0.0
-    for relations, indices in by_join.items():
-        attributes = sorted(set().union(*(attributes_of(answers[i][0].query) for i in indices)))
-        started = time.perf_counter()
-        runner.build(*wide_sql(schema, relations, attributes, runner.dialect))
-        built += time.perf_counter() - started
-        for i in indices:
-            checks[i] = _check(runner, asked[i], *answers[i])
+    for indices in by_join.values():
+        questions = [Question(**asked[i]) for i in indices]
+        join = BuiltJoin(
+            runner, schema, wide.measures, questions, [answers[i][0].query for i in indices]
+        )
+        for place, i in enumerate(indices):
+            checks[i] = _check(join, place, asked[i], *answers[i])
+        built += join.seconds
     return Verification(tuple(checks[i] for i in range(len(asked))), built, runner.name)
 
 
@@ -136,12 +158,20 @@ def _answered(wide: WideTable, query: Mapping[str, Any]) -> tuple[Result, float]
     return result, time.perf_counter() - started
 
 
-def _check(runner: SqlRunner, asked: Mapping[str, Any], result: Result, seconds: float) -> Check:
-    started = time.perf_counter()
-    theirs = runner.ask(query_sql(result.query, runner.dialect))
-    plain_seconds = time.perf_counter() - started
-    difference = compare(result.arrow(), theirs, len(result.query.group_by))
-    return Check(asked, result, seconds, plain_seconds, difference)
+def _check(
+    join: BuiltJoin, place: int, asked: Mapping[str, Any], result: Result, seconds: float
+) -> Check:
+    answer = join.answer(place)
+    difference = compare(result.arrow(), answer.table, len(result.query.group_by))
+    return Check(
+        question=asked,
+        result=result,
+        seconds=seconds,
+        plain_seconds=answer.seconds,
+        difference=difference,
+        sql=answer.sql,
+        verbatim=answer.verbatim,
+    )
 
 
 def compare(ours: pa.Table, theirs: pa.Table, keys: int, tolerance: float = 1e-9) -> str:

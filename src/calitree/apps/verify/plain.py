@@ -1,25 +1,32 @@
 """Questions as plain SQL over the join, built as one table, and what runs that SQL.
 
-For relations on Spark that is Spark, for those of this process DuckDB. Neither knows anything of trees
-or messages.
+That is DuckDB, or Spark for relations that are there and are too large to come here. Neither knows
+anything of trees or messages. The SQL here is written of what we have read in a question; DuckDB is given
+the texts of the question themselves (`calitree.apps.verify.verbatim`) wherever it can run them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
 from typing import Protocol
 
 import pyarrow as pa
 from sqlglot import exp
 
 from calitree.engines.api.contraction import Table
-from calitree.engines.api.protocol import Engine, SparkBacked, on_spark
+from calitree.engines.api.protocol import Engine, Persistent, SparkBacked, on_spark
 from calitree.errors import EngineError
 from calitree.jointree.remainder import remaining_schema
 from calitree.jointree.schema import Schema
 from calitree.query.binder import Query
 from calitree.sql.quoting import quote
 from calitree.sql.spark import to_spark
+from calitree.storage.files import is_parquet
+from calitree.storage.filesystem import is_url
+
+MAX_BYTES_HERE = 256 << 20
+"""What of tables on Spark may come to this process; files of Parquet are read by DuckDB itself."""
 
 
 class SqlRunner(Protocol):
@@ -35,7 +42,29 @@ class SqlRunner(Protocol):
         """Answer a query over `wide`."""
 
 
-class _DuckDB:
+DEFINITIONS = (
+    "SET TimeZone = 'UTC'",
+    "SET disabled_optimizers = 'expression_rewriter'",
+    'CREATE MACRO "/"(a, b) AS system.main."/"(a, nullif(b, 0))',
+    'CREATE MACRO "%"(a, b) AS system.main."%"(a, nullif(b, 0))',
+    *(
+        f'CREATE MACRO "{name}"(a, b) AS system.main.power(a + 0e0, b)'
+        for name in ("power", "pow", "^", "**")
+    ),
+)
+"""What makes DuckDB's answers ours; `docs/semantics.md` has the reasons."""
+
+WIDENED = (
+    (("int8", "int16", "int32", "uint8", "uint16", "uint32"), "BIGINT"),
+    (("uint64",), "DECIMAL(20, 0)"),
+    (("halffloat", "float"), "DOUBLE"),
+)
+"""Arrow's types of narrow numbers, and the types in which DuckDB computes with them here."""
+
+
+class DuckDB:
+    """DuckDB, which computes as `docs/semantics.md` says."""
+
     name, dialect = "DuckDB", "duckdb"
 
     def __init__(self, engine: Engine) -> None:
@@ -46,16 +75,47 @@ class _DuckDB:
                 'Verifying in-process answers needs DuckDB: pip install "calitree[verify]".'
             ) from None
         self.engine = engine
+        self.error = duckdb.Error
         self.connection = duckdb.connect()
-        self.connection.execute("SET TimeZone = 'UTC'")
+        for definition in DEFINITIONS:
+            self.connection.execute(definition)
 
     def build(self, sql: str, tables: Mapping[str, Table]) -> None:
+        """Build the table `wide` by a query over some tables."""
         for name, table in tables.items():
-            self.connection.register(name, self.engine.arrow(table))
+            self._register(name, table)
         self.connection.execute(f"CREATE OR REPLACE TABLE wide AS {sql}")
 
+    def _register(self, name: str, table: Table) -> None:
+        files = _local_files(self.engine, table)
+        if files and table.nbytes > MAX_BYTES_HERE:
+            listed = ", ".join(f"'{file.replace(chr(39), chr(39) * 2)}'" for file in files)
+            rows = f"read_parquet([{listed}])"
+            schema = self.connection.sql(f"FROM {rows} LIMIT 0").to_arrow_table().schema
+        else:
+            data = self.engine.arrow(table)
+            self.connection.register(f"{name} here", data)
+            rows, schema = quote(f"{name} here"), data.schema
+        self.connection.execute(widened_view(name, rows, schema))
+
     def ask(self, sql: str) -> pa.Table:
-        return self.connection.sql(sql).to_arrow_table()
+        """Answer a query over `wide`."""
+        try:
+            return self.connection.sql(sql).to_arrow_table()
+        except self.error as error:
+            raise EngineError(f"DuckDB could not answer {sql!r}: {error}.") from error
+
+
+def widened_view(name: str, rows: str, schema: pa.Schema) -> str:
+    """The statement for a view of some rows, in which no number is narrow."""
+    widened = [
+        f"CAST({quote(field.name)} AS {wide}) AS {quote(field.name)}"
+        for field in schema
+        for narrow, wide in WIDENED
+        if str(field.type) in narrow
+    ]
+    replaced = f" REPLACE ({', '.join(widened)})" if widened else ""
+    return f"CREATE OR REPLACE TEMP VIEW {quote(name)} AS SELECT *{replaced} FROM {rows}"
 
 
 class _Spark:
@@ -75,8 +135,23 @@ class _Spark:
 
 def runner_of(engine: Engine, tables: Iterable[Table]) -> SqlRunner:
     """What checks the answers that this engine gives from these tables."""
-    spark = on_spark(engine)
-    return _Spark(spark) if spark is not None and spark.is_on_spark(tables) else _DuckDB(engine)
+    given, spark = list(tables), on_spark(engine)
+    if spark is None or not spark.is_on_spark(given):
+        return DuckDB(engine)
+    large = (table for table in given if not _local_files(engine, table))
+    if find_spec("duckdb") is None or sum(table.nbytes for table in large) > MAX_BYTES_HERE:
+        return _Spark(spark)
+    return DuckDB(engine)
+
+
+def _local_files(engine: Engine, table: Table) -> list[str]:
+    """The Parquet files of a relation on this machine, if that is all it is."""
+    source = engine.origin(table).source if isinstance(engine, Persistent) else None
+    if source is None or source.place != "files":
+        return []
+    files = [file.path for file in source.files]
+    plain = is_parquet(files) and not any(is_url(file) or "=" in file for file in files)
+    return files if plain else []
 
 
 def wide_sql(

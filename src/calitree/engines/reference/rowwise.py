@@ -12,7 +12,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,9 @@ from sqlglot import exp
 
 from calitree.errors import ExpressionError
 from calitree.sql.nodes import kind_of
-from calitree.sql.rules.conversions import CASTS
-from calitree.sql.rules.text import SPACES
+from calitree.sql.rules.arithmetic import decimals_of
+from calitree.sql.rules.conversions import CASTS, bits_of
+from calitree.sql.rules.text import SPACES, lower, upper
 from calitree.sql.scalar_casts import CONVERSIONS, EXACT, double, naive, timestamp, zoned
 from calitree.sql.text_lists import texts_of
 from calitree.types import Kind
@@ -116,10 +117,24 @@ def real(function: Callable[..., Any]) -> Callable[..., float]:
     return lambda node, *values: _real(function, *values)
 
 
-def round_half_away(node: exp.Expr, value: Any) -> float:
+def whole(mode: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """FLOOR or CEIL: exact for decimals."""
+
+    def operate(node: exp.Expr, value: Any) -> Any:
+        if isinstance(value, Decimal):
+            return value.to_integral_value(mode, EXACT)
+        return _real(function, value)
+
+    return operate
+
+
+def round_half_away(node: exp.Expr, value: Any) -> Any:
     """ROUND: to so many decimals, halves away from zero."""
-    decimals = node.args.get("decimals")
-    power = 10.0 ** (int(decimals.name) if decimals is not None else 0)
+    decimals = decimals_of(node)
+    if isinstance(value, Decimal):
+        exact = value.quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP, EXACT)
+        return exact if -decimals > int(value.as_tuple().exponent) else value
+    power = 10.0**decimals
     scaled = double(value) * power
     if not abs(scaled) < 2.0**53:
         return double(value)
@@ -136,17 +151,6 @@ def like(node: exp.Expr, text: str) -> bool:
     parts = {"%": ".*", "_": "."}
     regex = "".join(parts.get(char, re.escape(char)) for char in pattern)
     return re.fullmatch(regex, text, re.DOTALL) is not None
-
-
-def lower(text: str) -> str:
-    """Character by character, so that no character becomes two."""
-    return "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
-
-
-def upper(text: str) -> str:
-    """Character by character, so that no character becomes two."""
-    text = text.replace("ß", "ẞ")
-    return "".join(char.upper() if len(char.upper()) == 1 else char for char in text)
 
 
 def substring(node: exp.Expr, text: str) -> str:
@@ -191,11 +195,27 @@ def truncate(node: exp.Expr, value: date) -> datetime:
 def cast(node: exp.Expr, value: Any) -> Any:
     """CAST; TRY_CAST gives NULL where the value does not convert."""
     try:
-        return CONVERSIONS[CASTS[node.args["to"].this]](value)
+        return narrowed(CONVERSIONS[CASTS[node.args["to"].this]](value), node)
     except (ValueError, OverflowError):
         if isinstance(node, exp.TryCast):
             return None
         raise ExpressionError(f"In {node.sql()}: {value!r} does not convert.") from None
+
+
+def narrowed(value: Any, node: exp.Expr) -> Any:
+    """A number that the type of a CAST can hold, in 64 bits again."""
+    bits = bits_of(node)
+    if bits == 64 and not (isinstance(node, exp.TryCast) and type(value) is int):
+        return value
+    if isinstance(value, float):
+        with np.errstate(over="ignore"):
+            rounded = float(np.float32(value))
+        if math.isinf(rounded) and not math.isinf(value):
+            raise OverflowError(value)
+        return rounded
+    if not -(1 << bits - 1) <= value < 1 << bits - 1:
+        raise OverflowError(value)
+    return value
 
 
 _OPERATORS: dict[type[exp.Expr], Callable[..., Any]] = {
@@ -206,9 +226,9 @@ _OPERATORS: dict[type[exp.Expr], Callable[..., Any]] = {
     exp.Mod: remainder,
     exp.Neg: lambda node, a: a.copy_negate() if isinstance(a, Decimal) else -a,
     exp.Abs: lambda node, a: a.copy_abs() if isinstance(a, Decimal) else abs(a),
-    exp.Pow: real(np.power),
-    exp.Floor: real(np.floor),
-    exp.Ceil: real(np.ceil),
+    exp.Pow: lambda node, a, b: _real(np.power, double(a) + 0.0, b),
+    exp.Floor: whole(ROUND_FLOOR, np.floor),
+    exp.Ceil: whole(ROUND_CEILING, np.ceil),
     exp.Sqrt: real(np.sqrt),
     exp.Ln: real(np.log),
     exp.Exp: real(np.exp),

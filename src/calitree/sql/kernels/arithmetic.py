@@ -140,8 +140,8 @@ def _numpy(datum: Datum) -> Any:
 
 
 def power(base: Datum, exponent: Datum) -> Datum:
-    """POWER of doubles."""
-    return pc.power(double(base), double(exponent))
+    """POWER of doubles; -0.0 is 0.0."""
+    return pc.power(pc.add(double(base), 0.0), double(exponent))
 
 
 def _floating(name: str) -> Callable[[Datum], Datum]:
@@ -149,12 +149,40 @@ def _floating(name: str) -> Callable[[Datum], Datum]:
     return lambda datum: pc.call_function(name, [double(datum)])
 
 
-floor, ceil = _floating("floor"), _floating("ceil")
+def _whole(name: str) -> Callable[[Datum], Datum]:
+    """FLOOR or CEIL: of decimals without decimals, else of doubles."""
+    floating = _floating(name)
+
+    def operate(datum: Datum) -> Datum:
+        if kind_of(datum) is not Kind.DECIMAL:
+            return floating(datum)
+        return _at_scale(pc.call_function(name, [_one_digit_more(datum)]), 0)
+
+    return operate
+
+
+def _one_digit_more(datum: Datum) -> Datum:
+    """A decimal in whose type 9.9 can be rounded up."""
+    return pc.cast(datum, pa.decimal256(datum.type.precision + 1, datum.type.scale))
+
+
+def _at_scale(datum: Datum, scale: int) -> Datum:
+    """A decimal with fewer places, of which the others are zero."""
+    digits = max(datum.type.precision - datum.type.scale + scale, 1)
+    return narrow(pc.cast(datum, pa.decimal256(digits, scale)))
+
+
+floor, ceil = _whole("floor"), _whole("ceil")
 sqrt, ln, exp = _floating("sqrt"), _floating("ln"), _floating("exp")
 
 
 def round_half_away(datum: Datum, decimals: int = 0) -> Datum:
-    """ROUND half away from zero, of the double times 10^decimals; one without decimals stays."""
+    """ROUND half away from zero: of a decimal, or of the double times 10^decimals."""
+    if kind_of(datum) is Kind.DECIMAL:
+        if datum.type.scale <= decimals:
+            return datum
+        wide = _one_digit_more(datum)
+        return _at_scale(pc.round(wide, decimals, round_mode="half_towards_infinity"), decimals)
     value = double(datum)
     large = pc.greater_equal(pc.abs(value), _WHOLE_FLOATS / 10.0**decimals)
     inner = pc.if_else(large, 0.0, value)

@@ -46,9 +46,9 @@ def null_of(kind: Kind) -> pa.Scalar:
     return pa.scalar(None, _TYPES.get(kind, pa.null()))
 
 
-def cast(datum: Datum, kind: Kind) -> Datum:
+def cast(datum: Datum, kind: Kind, bits: int = 64) -> Datum:
     """CAST: what cannot be converted is an error that shows the first such value."""
-    result = try_cast(datum, kind)
+    result = try_cast(datum, kind, bits)
     if isinstance(datum, pa.Array) and result.null_count == datum.null_count:
         return result
     lost = pc.and_(pc.is_valid(datum), pc.is_null(result))
@@ -57,16 +57,19 @@ def cast(datum: Datum, kind: Kind) -> Datum:
     else:
         first = datum[pc.index(lost, True).as_py()] if pc.any(lost).as_py() else None
     if first is not None:
+        narrow = f" of {bits} bits" if bits < 64 and kind_of(datum).is_number else ""
         raise ExpressionError(
-            f"{first.as_py()!r} is not a valid {kind.value}; TRY_CAST would give NULL instead"
+            f"{first.as_py()!r} is not a valid {kind.value}{narrow}; TRY_CAST would give NULL instead"
         )
     return result
 
 
-def try_cast(datum: Datum, kind: Kind) -> Datum:
-    """TRY_CAST: what cannot be converted is NULL."""
+def try_cast(datum: Datum, kind: Kind, bits: int = 64) -> Datum:
+    """TRY_CAST: what cannot be converted is NULL; `bits` are those of the type that it is cast to."""
     if is_null(datum):
         return null_of(kind)
+    if bits < 64:
+        return _narrowed(try_cast(datum, kind), bits)
     source = kind_of(datum)
     if (source, kind) in _CASTS:
         return _CASTS[source, kind](datum)
@@ -75,8 +78,17 @@ def try_cast(datum: Datum, kind: Kind) -> Datum:
     return datum if source is kind else pc.cast(datum, _TYPES[kind])
 
 
+def _narrowed(datum: Datum, bits: int) -> Datum:
+    """Integers, or doubles, that fewer bits can hold; others are NULL."""
+    if kind_of(datum) is Kind.FLOAT:
+        rounded = pc.cast(pc.cast(datum, pa.float32(), safe=False), pa.float64())
+        return where(pc.or_(pc.invert(pc.is_inf(rounded)), pc.is_inf(datum)), rounded)
+    low, high = -(1 << bits - 1), (1 << bits - 1) - 1
+    return where(pc.and_(pc.greater_equal(datum, low), pc.less_equal(datum, high)), datum)
+
+
 def _integer_of_integer(datum: Datum) -> Datum:
-    return number(datum)
+    return _integer_of_decimal(number(datum)) if pa.types.is_uint64(datum.type) else datum
 
 
 def _integer_of_float(datum: Datum) -> Datum:
@@ -128,8 +140,8 @@ def _float_of_text(array: pa.Array) -> pa.Array:
 
 @on_arrays
 def _text_of_float(array: pa.Array) -> pa.Array:
-    """The shortest digits that give the number back: 1.0, 1e+20, nan."""
-    values = pc.fill_null(array, 0.0).to_numpy(zero_copy_only=False)
+    """The shortest digits that give the number back: 1.0, 1e+20, nan; -0.0 is 0.0."""
+    values = pc.fill_null(array, 0.0).to_numpy(zero_copy_only=False) + 0.0
     return where(pc.is_valid(array), pa.array(values.astype(str), pa.string()))
 
 

@@ -27,6 +27,8 @@ Datum: TypeAlias = pa.Array | pa.Scalar
 NULL = pa.scalar(None)
 MAX_DIGITS = 38
 """Of a decimal in 128 bits."""
+_EXACT_DIGITS, _EXACT_INTEGERS, _EXACT_POWERS = 15, 2.0**53, 22
+"""So many digits, integers up to this, and 10 to this power are doubles without being rounded."""
 _MAX_STRING_BYTES = 2**31 - 1
 """Of one array of strings with 32-bit offsets."""
 
@@ -148,12 +150,24 @@ def _double(datum: Datum) -> Datum:
 
 
 def _double_of_decimal(datum: Datum) -> Datum:
-    """The nearest double: one division of whole numbers (Arrow multiplies with an inexact 0.01)."""
+    """The nearest double: one division of whole numbers (Arrow multiplies with an inexact 0.01).
+
+    Where these have more digits than a double, by way of text.
+    """
     if isinstance(datum, pa.Scalar):
         return _double_of_decimal(pa.repeat(datum, 1))[0]
     make = pa.decimal128 if pa.types.is_decimal128(datum.type) else pa.decimal256
+    scale = datum.type.scale
     digits = _double(datum.view(make(datum.type.precision, 0)))
-    return pc.divide(digits, 10.0**datum.type.scale)
+    if scale == 0:
+        return digits
+    result = pc.divide(digits, 10.0**scale)
+    if datum.type.precision <= _EXACT_DIGITS and scale <= _EXACT_POWERS:
+        return result
+    limit = _EXACT_INTEGERS if scale <= _EXACT_POWERS else 0.0
+    long = pc.fill_null(pc.greater(pc.abs(digits), limit), False)
+    exact = pc.cast(pc.cast(datum.filter(long), pa.string()), pa.float64())
+    return pc.replace_with_mask(result, long, exact)
 
 
 def decimal(datum: Datum) -> Datum:

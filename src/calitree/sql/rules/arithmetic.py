@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from calitree.sql.analysis import Analysis, Pair
-from calitree.sql.nodes import integer_of, name_of, nullif_zero, paren, wide, wider
+from calitree.sql.nodes import double, integer_of, name_of, nullif_zero, paren, wide, wider
 from calitree.types import Kind
 
 
@@ -36,9 +36,15 @@ def absolute(analysis: Analysis, node: exp.Expr) -> Pair:
 
 
 def rounding(analysis: Analysis, node: exp.Expr) -> Pair:
-    """FLOOR, CEIL and ROUND; only the last may have a number of decimals."""
+    """FLOOR, CEIL and ROUND; only the last may have a number of decimals.
+
+    Decimals stay decimals. So do integers that are rounded, which changes nothing.
+    """
     name = name_of(node)
-    result = type(node)(this=analysis.operand(node.this, Kind.FLOAT, name))
+    operand, kind = analysis.number(node.this, name)
+    if kind is not Kind.DECIMAL:
+        operand = double(operand, kind)
+    result = type(node)(this=operand)
     if node.args.get("to"):
         raise analysis.fail(f"{name} takes no TO")
     decimals = node.args.get("decimals")
@@ -48,7 +54,9 @@ def rounding(analysis: Analysis, node: exp.Expr) -> Pair:
         if not (isinstance(decimals, exp.Literal) and decimals.is_int):
             raise analysis.fail(f"{name} takes a whole number of decimals")
         result.set("decimals", decimals.copy())
-    return result, Kind.FLOAT
+    if kind is Kind.INTEGER and isinstance(node, exp.Round):
+        return analysis.number(node.this, name)
+    return result, Kind.DECIMAL if kind is Kind.DECIMAL else Kind.FLOAT
 
 
 def decimals_of(node: exp.Expr) -> int:

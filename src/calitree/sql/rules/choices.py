@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from calitree.sql.analysis import Analysis, Pair
+from calitree.sql.nodes import kind_of
 from calitree.types import Kind
 
 
@@ -50,4 +51,7 @@ def nullif(analysis: Analysis, node: exp.Expr) -> Pair:
     """NULLIF, of the kind of its first argument."""
     left, right = analysis.normal(node.this), analysis.normal(node.expression)
     a, b = analysis.alike(left, right)
-    return exp.Nullif(this=a, expression=b), left[1]
+    if kind_of(a) is left[1]:
+        return exp.Nullif(this=a, expression=b), left[1]
+    equal = exp.EQ(this=node.this.copy(), expression=node.expression.copy())
+    return case(analysis, exp.Case(ifs=[exp.If(this=equal, true=exp.Null())], default=node.this))

@@ -7,7 +7,7 @@ from sqlglot import exp
 from calitree.errors import ExpressionError
 from calitree.sql.analysis import Analysis, Pair
 from calitree.sql.constants import EXAMPLES
-from calitree.sql.nodes import cast
+from calitree.sql.nodes import cast, kind_of
 from calitree.types import Kind
 
 CASTS = {
@@ -30,6 +30,15 @@ CASTS = {
     exp.DataType.Type.VARBINARY: Kind.BINARY,
 }
 """The types that a value can be cast to, and their kinds."""
+
+BITS = {
+    exp.DataType.Type.TINYINT: 8,
+    exp.DataType.Type.SMALLINT: 16,
+    exp.DataType.Type.INT: 32,
+    exp.DataType.Type.FLOAT: 32,
+}
+"""Types with fewer bits than those that expressions are computed in. A value that such a type cannot
+hold is not cast, and one that it holds goes on in 64 bits."""
 
 _CASTABLE = (
     {Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT, Kind.BOOLEAN, Kind.STRING},
@@ -74,6 +83,8 @@ def cast_(analysis: Analysis, node: exp.Expr) -> Pair:
     if not is_castable(source, kind):
         raise analysis.fail(f"{source.phrase} cannot be cast to {kind.phrase}")
     result = cast(inner, kind)
+    if to.this in BITS:
+        result.set("to", exp.DataType(this=to.this))
     return exp.TryCast(**result.args, safe=True) if isinstance(node, exp.TryCast) else result, kind
 
 
@@ -88,6 +99,16 @@ def interval(analysis: Analysis, node: exp.Expr) -> Pair:
 def is_castable(source: Kind, target: Kind) -> bool:
     """Whether values of one kind can be cast to another."""
     return source in (target, Kind.NULL) or any({source, target} <= kinds for kinds in _CASTABLE)
+
+
+def bits_of(node: exp.Expr) -> int:
+    """The bits of the type that a CAST or TRY_CAST names."""
+    return BITS.get(node.args["to"].this, 64)
+
+
+def is_widened(node: exp.Expr) -> bool:
+    """Whether a CAST is of an integer to 64 bits, which changes no value, not even a larger one."""
+    return bits_of(node) == 64 and kind_of(node.this) is target_of(node) is Kind.INTEGER
 
 
 def target_of(node: exp.Expr) -> Kind:

@@ -12,6 +12,27 @@ SPACES = " \u00a0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u202f\u2
 """What TRIM removes: every character that Unicode calls a space; tabs and line ends are none."""
 
 
+PAIRED = (
+    "ßŉǰΐΰևẖẗẘẙẚὐὒὔὖᾀᾁᾂᾃᾄᾅᾆᾇᾈᾉᾊᾋᾌᾍᾎᾏᾐᾑᾒᾓᾔᾕᾖᾗᾘᾙᾚᾛᾜᾝᾞᾟᾠᾡᾢᾣᾤᾥᾦᾧᾨᾩᾪᾫᾬᾭᾮᾯᾲᾳᾴᾶᾷᾼ"
+    "ῂῃῄῆῇῌῒΐῖῗῢΰῤῦῧῲῳῴῶῷῼﬀﬁﬂﬃﬄﬅﬆﬓﬔﬕﬖﬗ"
+)
+"""Letters of which Unicode makes two or three in upper case. UPPER makes one letter of one."""
+SINGLE_UPPER = {char: char.title() if len(char.title()) == 1 else char for char in PAIRED}
+SINGLE_UPPER["ß"] = "ẞ"
+SINGLE_LOWER = {"İ": "i"}
+"""The same in lower case. Besides, a Σ at the end of a word is a σ as any other."""
+
+
+def upper(text: str) -> str:
+    """UPPER of a Python string."""
+    return "".join(SINGLE_UPPER.get(char) or char.upper() for char in text)
+
+
+def lower(text: str) -> str:
+    """LOWER of a Python string."""
+    return "".join(SINGLE_LOWER.get(char) or char.lower() for char in text)
+
+
 def trim(analysis: Analysis, node: exp.Expr) -> Pair:
     """TRIM of spaces at both ends."""
     if node.args.get("expression"):

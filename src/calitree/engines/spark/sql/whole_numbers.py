@@ -21,7 +21,8 @@ from sqlglot import exp
 from calitree.engines.spark.fields import BIGINT, DECIMAL, DOUBLE, Field
 from calitree.engines.spark.sql.zone import as_in_utc
 from calitree.sql.nodes import kind_of, marked
-from calitree.sql.rules.conversions import CASTS
+from calitree.sql.rules.arithmetic import decimals_of
+from calitree.sql.rules.conversions import CASTS, bits_of, is_widened
 from calitree.sql.spark import to_spark
 from calitree.types import Kind
 
@@ -102,6 +103,8 @@ class SqlWriter:
             node.meta["kind"] = field.kind
             self.exact = self.exact and field.exact
             return self.value(node) if field.coded else None
+        if isinstance(node, exp.Cast) and is_widened(node):
+            return self.value(node)
         if not _computes(node):
             return None
         if type(node) in _COMPARED:
@@ -231,20 +234,34 @@ class SqlWriter:
             return None
         if kind_of(node.this) is Kind.BOOLEAN:
             return self._opaque(node, 1)
+        bits = bits_of(node)
         inner = self.whole(node.this)
-        if inner is not None and inner.scale == 0:
+        fits = not isinstance(node, exp.TryCast) or inner is None or inner.bound <= 2**63
+        if inner is not None and inner.scale == 0 and bits == 64 and fits:
             return inner
-        return self._opaque(node, 2**63)
+        return self._opaque(node, 1 << bits - 1)
 
-    def _opaque(self, node: exp.Expr, bound: int) -> WholeNumber:
-        """A BIGINT that is not the result of arithmetic; there may be some inside."""
+    def _rounded(self, node: exp.Expr) -> WholeNumber | None:
+        """FLOOR, CEIL or ROUND of a decimal."""
+        inner, places = self.whole(node.this), decimals_of(node)
+        if inner is None or kind_of(node) is not Kind.DECIMAL:
+            return None
+        if inner.scale <= places:
+            return inner
+        rounded = self._opaque(node, inner.bound // _power(inner.scale - places) + 1, places)
+        return self.recorded(rounded)
+
+    def _opaque(self, node: exp.Expr, bound: int, scale: int = 0) -> WholeNumber:
+        """A number that is not the result of arithmetic; there may be some inside."""
         inside = node.copy()
         for child in list(inside.iter_expressions()):
             self._rewrite(child)
         text = self._text(inside)
-        return WholeNumber(
-            text if self.width == BIGINT else f"CAST({text} AS {self.width})", 0, bound
-        )
+        if scale:
+            text = f"{text} * {_power(scale)}"
+        if self.width != BIGINT or kind_of(node) is not Kind.INTEGER:
+            text = f"CAST({text} AS {self.width})"
+        return WholeNumber(text, scale, bound)
 
 
 def _unscaled(text: str, field: Field, width: str) -> str:
@@ -326,6 +343,7 @@ _WHOLE: dict[type[exp.Expr], Callable[[SqlWriter, exp.Expr], WholeNumber | None]
     exp.Case: SqlWriter._case,
     exp.Cast: SqlWriter._cast,
     exp.TryCast: SqlWriter._cast,
+    **dict.fromkeys((exp.Floor, exp.Ceil, exp.Round), SqlWriter._rounded),
     exp.Length: lambda writer, node: writer._opaque(node, 2**31),
     exp.Extract: lambda writer, node: writer._opaque(node, 2**31),
 }
