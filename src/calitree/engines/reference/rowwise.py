@@ -11,19 +11,20 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping
-from datetime import date, datetime, timedelta
+from datetime import datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from typing import Any
 
 import numpy as np
 from sqlglot import exp
 
+from calitree.engines.reference.dates import extract, truncate
 from calitree.errors import ExpressionError
 from calitree.sql.nodes import kind_of
 from calitree.sql.rules.arithmetic import decimals_of
 from calitree.sql.rules.conversions import CASTS, bits_of
 from calitree.sql.rules.text import SPACES, lower, upper
-from calitree.sql.scalar_casts import CONVERSIONS, EXACT, double, naive, timestamp, zoned
+from calitree.sql.scalar_casts import CONVERSIONS, EXACT, double, timestamp, zoned
 from calitree.sql.text_lists import texts_of
 from calitree.types import Kind
 
@@ -158,38 +159,6 @@ def substring(node: exp.Expr, text: str) -> str:
     start, length = (node.args.get(key) for key in ("start", "length"))
     first = int(start.name) - 1 if start is not None else 0
     return text[first : first + int(length.name)] if length is not None else text[first:]
-
-
-_PARTS: dict[str, Callable[[datetime], int]] = {
-    "YEAR": lambda t: t.year,
-    "QUARTER": lambda t: (t.month + 2) // 3,
-    "MONTH": lambda t: t.month,
-    "WEEK": lambda t: t.isocalendar().week,
-    "DAY": lambda t: t.day,
-    "DOY": lambda t: t.timetuple().tm_yday,
-    "HOUR": lambda t: t.hour,
-    "MINUTE": lambda t: t.minute,
-}
-
-
-def extract(node: exp.Expr, value: date) -> int:
-    """EXTRACT, of timestamps in UTC."""
-    return _PARTS[node.name.upper()](naive(value))
-
-
-def truncate(node: exp.Expr, value: date) -> datetime:
-    """DATE_TRUNC, of timestamps in UTC."""
-    unit, at = node.text("unit").upper(), timestamp(value).replace(second=0, microsecond=0)
-    if unit == "MINUTE":
-        return at
-    at = at.replace(minute=0)
-    if unit == "HOUR":
-        return at
-    at = at.replace(hour=0)
-    if unit == "WEEK":
-        return at - timedelta(days=at.weekday())
-    month = {"YEAR": 1, "QUARTER": at.month - (at.month - 1) % 3}.get(unit, at.month)
-    return at if unit == "DAY" else at.replace(month=month, day=1)
 
 
 def cast(node: exp.Expr, value: Any) -> Any:
