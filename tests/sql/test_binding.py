@@ -206,6 +206,8 @@ def test_examples(text: str, meaning: str) -> None:
         ("a = 1; b = 2", "without a semicolon"),
         ("a = 1;", "without a semicolon"),
         ("a IS NULL + 1", "'+' is unexpected"),
+        ("floor(a", "a parenthesis is not closed"),
+        ("a > cast(b as int -- )", "a parenthesis is not closed"),
     ],
 )
 def test_refusals(text: str, reason: str) -> None:

@@ -186,7 +186,8 @@ i in (0, null) | i not in (0, 1) | i not in (0, null) | x in (0, 2.5)
 x in (0, cast('nan' as double)) | m in (2.5, 3, -1.25) | s in ('a_b', '100%')
 s in ('a_b', null) | i in (j, 7, k) | d in ('2020-02-29', '1970-01-01')
 d in ('2020-02-29', timestamp '2021-01-01 00:00:00') | t in ('2020-02-29', '1970-01-01')
-k in (3, 2.5) | null in (1, 2) | i in (null) | b in (true) | '2020-02-29' in (d, e)
+k in (3, 2.5) | i in (1, x, 9007199254740993) | cast(case when b then null::double else i end as varchar)
+null in (1, 2) | i in (null) | b in (true) | '2020-02-29' in (d, e)
 i between -1 and 7 | x not between -3 and 3 | s between 'a' and 'b'
 d between '2020-01-01' and '2020-12-31' | t between v and '2024-12-31' | s like 'a%'
 s like '%b' | s like 'a_b' | s like '%%' | s like '' | s like '_' | s like '100%' | s like '%ï%'

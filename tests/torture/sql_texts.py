@@ -76,8 +76,8 @@ class Texts:
         while "{" in form:
             before, _, rest = form.partition("{")
             hole, _, after = rest.partition("}")
-            form = before.replace("\x01", "{") + self._filled(hole, depth - 1) + after
-        return form.replace("\x01", "{")
+            form = before + self._filled(hole, depth - 1) + after
+        return form.replace("--", "- -")
 
     def _filled(self, hole: str, depth: int) -> str:
         """A choice of words, or an operand: in upper case one that stands between delimiters."""
@@ -121,7 +121,7 @@ CHOICES = {
 FORMS = {
     "number": (
         *("{number} + {number}", "{number} - {number}", "{number} * {number}"),
-        *("{number} / {number}", "{number} % {number}", "-{number}", "- {number}", "+{number}"),
+        *("{number} / {number}", "{number} % {number}", "-{number}", "+{number}"),
         *("{number} ^ {number}", "abs({NUMBER})", "floor({NUMBER})", "ceil({NUMBER})"),
         *("round({NUMBER})", "round({NUMBER}, {0|1|2|3})", "sqrt({NUMBER})", "ln({NUMBER})"),
         *("exp({NUMBER})", "power({NUMBER}, {NUMBER})", "pow({NUMBER}, 2)"),
@@ -133,8 +133,16 @@ FORMS = {
         *("if({TRUTH}, {NUMBER}, {NUMBER})", "length({TEXT})", "extract({part} from {TIME})"),
         *("{year|quarter|month|week|day|dayofyear|weekofyear}({DAY})", "{hour|minute}({TIME})"),
         *("cast({NUMBER} as {integer})", "{number}::{integer}", "try_cast({NUMBER} as {integer})"),
-        *("cast({NUMBER} as double)", "try_cast({TEXT} as {integer})", "cast({TRUTH} as int)"),
-        *("try_cast({TEXT} as double)", "cast({NUMBER} as float)::double", "{number}::double"),
+        *(
+            "cast({NUMBER} as double)",
+            "try_cast({s|s2|digits} as {integer})",
+            "cast({TRUTH} as int)",
+        ),
+        *(
+            "try_cast({s|s2|digits} as double)",
+            "cast({NUMBER} as float)::double",
+            "{number}::double",
+        ),
         "cast(digits as {integer|double})",
     ),
     "text": (

@@ -66,8 +66,10 @@ class Analysis:
         result.meta["kind"] = kind
         return result, kind
 
-    def number(self, node: exp.Expr, name: str) -> Pair:
+    def number(self, node: exp.Expr | None, name: str) -> Pair:
         """An operand that must be a number; `name` is the function's or operator's."""
+        if node is None:
+            raise self.fail(f"{name} needs a number")
         result, kind = self.normal(node)
         self._check(node, kind, Kind.FLOAT, name)
         return result, kind

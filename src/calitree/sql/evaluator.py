@@ -85,11 +85,12 @@ def _call(function: Function, node: exp.Expr) -> Run:
         _compiled(operand) for key in function.operands for operand in ensure_list(node.args[key])
     ]
     options = [read(node) for read in function.options]
+    null = null_of(Kind.FLOAT) if _kind(node) is Kind.FLOAT else NULL
 
     def run(rows: Rows) -> Datum:
         data = [operand(rows) for operand in operands]
         if strict and any(map(is_null, data)):
-            return NULL
+            return null
         return kernel(*data, *options)
 
     return run

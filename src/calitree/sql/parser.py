@@ -54,6 +54,12 @@ def parse_node(text: str) -> exp.Expr:
         raise ExpressionError(f"Cannot parse {text!r}: {_reason(text, error)}.") from None
     if node is None:
         raise ExpressionError(f"Cannot parse {text!r}: it is empty.")
+    opened, closed = (
+        sum(token.token_type is parenthesis for token in tokens)
+        for parenthesis in (TokenType.L_PAREN, TokenType.R_PAREN)
+    )
+    if opened != closed:  # which sqlglot does not see at the end of some functions
+        raise ExpressionError(f"Cannot parse {text!r}: a parenthesis is not closed.")
     return with_lists(node, lists)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from calitree.sql.analysis import Analysis, Pair
-from calitree.sql.nodes import kind_of, paren
+from calitree.sql.nodes import double, kind_of, paren
 from calitree.sql.text_lists import texts_of
 from calitree.types import Kind
 
@@ -46,6 +46,8 @@ def in_(analysis: Analysis, node: exp.Expr) -> Pair:
     for value in values:  # a date, or quoted text, among timestamps becomes one
         needle = analysis.alike(this, value)[0]
         this = needle, kind_of(needle)
+    if any(kind is Kind.FLOAT for _, kind in values) and this[1].is_number:
+        this = double(*this), Kind.FLOAT  # all are compared as doubles if one is
     items = [analysis.alike(this, value)[1] for value in values]
     by_text = {item.sql(): item for item in items}
     ordered = [by_text[text] for text in sorted(by_text)]
