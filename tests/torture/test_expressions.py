@@ -12,6 +12,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from decimal import ROUND_HALF_UP, Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,13 @@ def close(left: Any, right: Any) -> bool:
         return False
 
 
+def is_cut(left: Any, right: Any) -> bool:
+    """Whether DuckDB has rounded a decimal, of which it has 38 digits without places for it."""
+    if not (isinstance(left, Decimal) and isinstance(right, Decimal)):
+        return same(left, right)
+    return right == left.to_integral_value(ROUND_HALF_UP) or left == right
+
+
 def compared(seed: int, count: int, engine: Any = "local") -> Counter[str]:
     """How the outcomes of so many texts compare; what is not explained fails."""
     sides, source = Sides(seed, engine), Texts(seed, shown=engine == "local")
@@ -128,7 +136,7 @@ def compared(seed: int, count: int, engine: Any = "local") -> Counter[str]:
             outcomes["defined"] += 1
         elif isinstance(answer, Exception):
             outcomes["refused"] += 1
-        elif isinstance(expected, OVERFLOWS):
+        elif isinstance(expected, OVERFLOWS) or all(map(is_cut, answer, expected)):
             outcomes["beyond"] += 1
         else:
             pytest.fail(f"seed {seed}: {text}\n  ours {answer}\n  DuckDB {expected}")

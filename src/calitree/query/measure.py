@@ -116,7 +116,7 @@ class _Compiler:
         condition = None
         if isinstance(node, exp.Filter):
             condition = self.scalar(node.expression.this)
-            if condition.kind is not Kind.BOOLEAN:
+            if condition.kind not in (Kind.BOOLEAN, Kind.NULL):
                 raise ExpressionError("FILTER needs a condition")
         if type(call) not in AGGREGATES:
             listed = ", ".join(AGGREGATE_NAMES)
