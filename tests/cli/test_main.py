@@ -232,8 +232,10 @@ def test_parquet_keeps_the_types(tree: str, tmp_path: Path) -> None:
 
 def test_what_is_not_exact_is_said(tree: str) -> None:
     done = run("query", tree, "--engine", "local", "-m", "x=sum(large)")
-    assert done.exit_code == 0 and done.stdout == "x\n1.84467e+19\n"
-    assert done.stderr == "calitree: sums did not fit 64 bits, and went on as floating point\n"
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "x\n18446744073709551616\n", "")
+    done = run("query", tree, "--engine", "local", "-m", "x=sum(large) * sum(large)")
+    assert done.exit_code == 0 and done.stdout == "x\n3.40282e+38\n"
+    assert done.stderr == "calitree: sums did not fit 38 digits, and went on as floating point\n"
 
 
 def test_a_plan_is_shown_and_not_run(tree: str) -> None:

@@ -196,7 +196,7 @@ def query(
     result = wide.query(**asked)
     write(result, form, output)
     if not result.exact:
-        typer.echo("calitree: sums did not fit 64 bits, and went on as floating point", err=True)
+        typer.echo("calitree: sums did not fit 38 digits, and went on as floating point", err=True)
 
 
 @app.command()

@@ -73,7 +73,7 @@ def test_answers_over_connect(server: str, sales: str) -> None:
         "kind": "pyspark.sql.connect.session",
     }
     assert re.fullmatch(
-        r"Spark could not compute messages from sales \(12 splits\): In CAST\(label AS BIGINT\) > 3: "
+        r"Spark could not compute messages from sales \(12 splits\): In CAST\(label AS INT\) > 3: "
         r"'l\d+' is not a valid integer; TRY_CAST would give NULL instead\. \(reading .*\)",
         error,
     )

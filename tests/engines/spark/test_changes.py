@@ -591,7 +591,7 @@ def test_large_files_are_read_by_spark(spark: Any, sorted_file: str) -> None:
     settled = engine.settle([relation], [rows])
     assert isinstance(settled, SparkTable)
     assert settled.rows == 9_998
-    assert not relation._values
+    assert not relation.nbytes
 
 
 # -- behind Connect ------------------------------------------------------------------------------

@@ -104,30 +104,25 @@ class _Select:
         elements = [self.element(column) for column in columns]
         first = list(self.select)
         centres: list[list[str]] = []
-        for element in elements:
-            texts = element.centres()
-            names = [f"c{at}" for at in range(len(first), len(first) + len(texts))]
-            first += [f"{text} AS {name}" for text, name in zip(texts, names, strict=True)]
-            centres.append([f"{Z}.{name}" for name in names])
+        for column, element in zip(columns, elements, strict=True):
+            own = [f"c{len(first) + at}" for at in range(column.semiring.values)]
+            first += [f"{text} AS {c}" for text, c in zip(element.centres(), own, strict=True)]
+            centres.append([f"{Z}.{c}" for c in own])
         hint, tables = self.tables.hint, str(self.tables)
         same = " AND ".join(f"{text} <=> {Z}.c{at}" for at, text in enumerate(keep))
         subquery = f"(SELECT {hint}{', '.join(first)} FROM {tables}{where}{groups}) AS {Z}"
-        self.select = [
-            f"{keep[at] if at < len(keep) else f'ANY_VALUE({Z}.c{at})'} AS c{at}"
-            for at in range(len(self.select))
-        ]
-        double = Field("", DOUBLE, Kind.FLOAT)
+        texts = dict(zip(self.output.keep, keep, strict=True))
+        fields, self.fields, self.select = self.fields, {}, []
+        for name, field in fields.items():
+            texts.setdefault(name, f"ANY_VALUE({Z}.{field.name})")
         for column, element, around in zip(columns, elements, centres, strict=True):
-            for part, text in zip(column.parts, element.sums(around), strict=True):
-                self.add(part, double, text)
+            texts |= zip(column.parts, element.sums(around), strict=True)
+        double = Field("", DOUBLE, Kind.FLOAT)
+        parts = (part for column in self.output.columns for part in column.parts)
+        for name in (*self.output.keep, *parts):
+            self.add(name, fields.get(name, double), texts[name])
         joined = f" JOIN {subquery} ON {same}" if keep else f" CROSS JOIN {subquery}"
-        self.fields = {name: self.fields[name] for name in self.names}
         return self.finished(joined + where + groups)
-
-    @property
-    def names(self) -> list[str]:
-        """The columns of the result, in order."""
-        return [*self.output.keep, *(p for column in self.output.columns for p in column.parts)]
 
     def element(self, column: Column) -> CovarianceElement:
         """The product of a covariance's factors, and its weights."""
