@@ -102,15 +102,14 @@ def _column_total(
     column: Column, more: Sequence[EncodedMessage], less: Sequence[EncodedMessage]
 ) -> Sequence[Value | None]:
     """The components of one column of one row; None where digits are lost."""
-    plus, minus = ([t.components(column) for t in tables] for tables in (more, less))
     if not column.semiring.values:
         return [
-            one_row(way, [parts[i] for parts in plus], [parts[i] for parts in minus])
-            for i, way in enumerate(column.semiring.plus)
+            one_row(way, [t.annotations[part] for t in more], [t.annotations[part] for t in less])
+            for part, way in zip(column.parts, column.semiring.plus, strict=True)
         ]
     row = np.zeros(1, np.intp)
     zero = [Value(np.zeros(1)) for _ in column.parts]
-    placed = [[(parts, row) for parts in tables] for tables in (plus, minus)]
+    placed = [[(t.components(column), row) for t in tables] for tables in (more, less)]
     return changed(zero, placed[0], placed[1], 1, None) or [None for _ in column.parts]
 
 
