@@ -27,6 +27,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from calitree.cache import cached_property
 from calitree.engines.api.semiring import Semiring
 from calitree.sql.parser import Expression
 from calitree.types import Kind
@@ -114,7 +115,7 @@ class Column:
     semiring: Semiring
     factors: tuple[Factor, ...]
 
-    @property
+    @cached_property
     def parts(self) -> tuple[str, ...]:
         """The names of its physical columns, one a component."""
         return stored_parts(self.name, self.semiring)

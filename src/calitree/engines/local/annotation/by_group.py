@@ -22,9 +22,10 @@ def total(value: Value, groups: Array, count: int) -> Value:
     """⊕ = sum, by group."""
     exact = value.exact
     if value.is_integer:
-        if value.bound * len(value.data) >= INT64_LIMIT:
-            value.tighten()
         bound, positive = value.bound * len(value.data), value.positive
+        if bound >= INT64_LIMIT:
+            value.tighten()
+            bound = value.bound * len(value.data)
         if bound < INT64_LIMIT and not value.is_wide:
             result = np.zeros(count, np.int64)
             _add(result, groups, value.data)

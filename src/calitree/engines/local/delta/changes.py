@@ -88,9 +88,11 @@ def _total(
     values: dict[str, Value] = {}
     lost = False
     for column in output.columns:
-        sums = _column_total(column, more, less)
-        lost = lost or None in sums
-        values |= {p: v for p, v in zip(column.parts, sums, strict=True) if v is not None}
+        for part, value in zip(column.parts, _column_total(column, more, less), strict=True):
+            if value is None:
+                lost = True
+            else:
+                values[part] = value
     first = (*more, *less)[0]
     count = None if rows is None else values.get(rows)
     if count is not None and not count.signs[0]:

@@ -224,9 +224,7 @@ def plus(semiring: Semiring, values: Sequence[Value], groups: Array, count: int)
     if semiring.values:
         matrix = covariances.matrix_of(values)
         return covariances.as_values(covariances.merged_by(matrix, groups, count))
-    return [
-        _plus(way, value, groups, count) for way, value in zip(semiring.plus, values, strict=True)
-    ]
+    return [_plus(way, x, groups, count) for way, x in zip(semiring.plus, values, strict=True)]
 
 
 def _plus(way: str, value: Value, groups: Array, count: int) -> Value:
