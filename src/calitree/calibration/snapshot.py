@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import ref
 
 from calitree.cache import LRUCache, cached_property
@@ -30,6 +30,10 @@ from calitree.jointree.remainder import remaining_schema, remaining_tree
 from calitree.jointree.schema import Relation, Schema
 from calitree.query.binder import MeasureLike, Query, Question, bind
 from calitree.query.measure import Measure, measure_of
+from calitree.types import Kind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Bindings(NamedTuple):
@@ -130,13 +134,20 @@ class Snapshot:
 
     def _projection(self, question: Question) -> Projection:
         query = bind(self.schema, self.state.measures, self._measure, question)
-        types = {}
-        for name, measure in query.measures:
-            if measure.stored is not None and not missing_methods(self.state.engine, Updatable):
-                relation, column = measure.stored
-                known = self.state.types_of(self.schema.relations[relation])
-                types[name] = known.by_name[column]
+        if missing_methods(self.state.engine, Updatable):
+            return Projection(query)
+        stored = {name: m.stored for name, m in query.measures if m.stored is not None}
+        types = {name: self._arrow_type(*column) for name, column in stored.items()}
+        for name, attribute in query.group_by:
+            known = self.schema.attributes.get(attribute)
+            if known is not None and known.kind is Kind.INTEGER:
+                dtype = self._arrow_type(*known.columns[0])
+                if str(dtype) == "uint64":  # which engines have as decimals
+                    types[name] = dtype
         return Projection(query, types)
+
+    def _arrow_type(self, relation: str, column: str) -> pa.DataType:
+        return self.state.types_of(self.schema.relations[relation]).by_name[column]
 
     def _measure(self, given: MeasureLike, joined: tuple[str, ...]) -> Measure:
         """A measure, compiled; most questions ask for the pivot's measures."""

@@ -110,7 +110,6 @@ def test_a_product_of_more_digits_than_a_decimal_has_is_a_double() -> None:
     assert not result.exact
 
 
-@pytest.mark.xfail(reason="keys of 64 bits without sign are kept, and given back, as decimals")
 def test_unsigned_keys_come_back_as_integers() -> None:
     join_graph = ct.JoinGraph(LocalEngine())
     join_graph.add_relation("f", pa.table({"k": pa.array([2**64 - 1], pa.uint64())}))
