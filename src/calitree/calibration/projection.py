@@ -27,8 +27,8 @@ Compute = Callable[[dict[str, Any], int], Any]
 class Projection:
     """The result's columns as formulas over the columns of the absorbed table, compiled once.
 
-    `types` are those of the columns that extremes are taken of, by measure: a number that is stored
-    comes back in its own type.
+    `types` are those of the columns that extremes are taken of, by measure, and of groups that engines
+    have in another type: a number that is stored comes back in its own type.
     """
 
     query: Query

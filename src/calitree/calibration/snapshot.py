@@ -7,7 +7,7 @@ from it and from the store are beside it, in `cache`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import ref
@@ -139,12 +139,22 @@ class Snapshot:
         stored = {name: m.stored for name, m in query.measures if m.stored is not None}
         types = {name: self._arrow_type(*column) for name, column in stored.items()}
         for name, attribute in query.group_by:
-            known = self.schema.attributes.get(attribute)
-            if known is not None and known.kind is Kind.INTEGER:
-                dtype = self._arrow_type(*known.columns[0])
-                if str(dtype) == "uint64":  # which engines have as decimals
-                    types[name] = dtype
+            dtype = self._unsigned_group(attribute, query.relations)
+            if dtype is not None:
+                types[name] = dtype
         return Projection(query, types)
+
+    def _unsigned_group(self, attribute: str, relations: Collection[str]) -> pa.DataType | None:
+        """The type of a group that engines have as decimals: some column of its class is a uint64."""
+        import pyarrow as pa
+
+        known = self.schema.attributes.get(attribute)
+        if known is None or known.kind is not Kind.INTEGER:
+            return None
+        types = {relation: self._arrow_type(relation, c) for relation, c in known.columns}
+        if not any(map(pa.types.is_uint64, types.values())):
+            return None
+        return next(dtype for relation, dtype in types.items() if relation in relations)
 
     def _arrow_type(self, relation: str, column: str) -> pa.DataType:
         return self.state.types_of(self.schema.relations[relation]).by_name[column]

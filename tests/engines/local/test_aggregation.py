@@ -117,6 +117,24 @@ def test_unsigned_keys_come_back_as_integers() -> None:
     assert type(row["k"]) is int
 
 
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_unsigned_keys_that_join_signed_ones(first: str) -> None:
+    """Without the relation that has no sign, the keys of the other may be negative."""
+    tables = {
+        "a": pa.table({"k": pa.array([1, 2**40], pa.uint64())}),
+        "b": pa.table({"k": pa.array([-1, 1], pa.int64())}),
+    }
+    join_graph = ct.JoinGraph(LocalEngine())
+    for name in sorted(tables, key=lambda name: name != first):
+        join_graph.add_relation(name, tables[name])
+    join_graph.add_join(*sorted(tables, key=lambda name: name != first), on="k")
+    wide = join_graph.calibrate()
+    for relations, keys in ((["a", "b"], [1]), (["a"], [1, 2**40]), (["b"], [-1, 1])):
+        table = wide.query(group_by=["k"], relations=relations).arrow()
+        assert sorted(table.column("k").to_pylist()) == keys
+        assert pa.types.is_integer(table.column("k").type)
+
+
 # -- semirings of one's own ------------------------------------------------------------------------
 
 ROUTE = ct.Semiring(

@@ -242,8 +242,9 @@ VARIANCE = gram(("x",))
 def _centred(values: int) -> tuple[Plus, ...]:
     """The ⊕ of the components of `covariance`."""
     pairs = values * (values + 1) // 2
-    parts: list[Plus] = ["sum", *(["mean", "low"] * values), *(["deviations"] * pairs)]  # type: ignore[list-item]
-    return tuple(parts)
+    mean: tuple[Plus, ...] = ("mean", "low")
+    deviations: tuple[Plus, ...] = ("deviations",)
+    return ("sum", *(mean * values), *(deviations * pairs))
 
 
 def _mean_product(role: Role, mean: str, low: str) -> list[str]:

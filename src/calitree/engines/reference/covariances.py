@@ -27,7 +27,7 @@ def element(semiring: Semiring, values: Sequence[Any]) -> list[float]:
 
 def several(semiring: Semiring, count: float) -> list[float]:
     """So many times the one of the semiring."""
-    return [float(count), *map(float, semiring.one[1:])]  # type: ignore[arg-type]
+    return [float(count), *(float(one or 0) for one in semiring.one[1:])]
 
 
 def merged(semiring: Semiring, left: Sequence[float], right: Sequence[float]) -> list[float]:

@@ -89,16 +89,6 @@ class CovarianceSums:
         centres: Array | None,
     ) -> None:
         self.values = values_of(len(element))
-        self._accumulators = self._write(program, element, weight, groups, centres)
-
-    def _write(
-        self,
-        program: Program,
-        element: Sequence[Register | None],
-        weight: Register | None,
-        groups: tuple[int | None, int],
-        centres: Array | None,
-    ) -> _Accumulators:
         index, size = groups
         n, last = element[0], 1 + 2 * self.values
         present = [program.real(register) for register in (n, weight) if register is not None]
@@ -126,7 +116,7 @@ class CovarianceSums:
                 own = own if weight is None else program.multiply(own, weight)
                 product = program.add(product, program.keep(own, mask))
             products.append(total(product))
-        return _Accumulators(
+        self._accumulators = _Accumulators(
             total(program.real(mask)), around, list(map(total, weighted)), products
         )
 

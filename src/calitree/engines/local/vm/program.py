@@ -248,8 +248,7 @@ class Program:
         into = Accumulator(size, math.nan, "add", given=around)
         out = len(self._registers) + 1
         self._registers[Opcode.CENTRE, (out,)] = out
-        self._accumulate(Opcode.CENTRE, value, index, into, mask=mask.number)
-        self._code[-1] = self._code[-1]._replace(out=out)
+        self._accumulate(Opcode.CENTRE, value, index, into, mask=mask.number, out=out)
         return Register(out, True), into
 
     def zero(self) -> int:
@@ -264,9 +263,10 @@ class Program:
         into: Accumulator,
         *,
         mask: int = 0,
+        out: int = 0,
     ) -> Accumulator:
         self._accumulators.append(into)
-        self._code.append(Instruction(opcode, 0, value.number, index or 0, mask))
+        self._code.append(Instruction(opcode, out, value.number, index or 0, mask))
         return into
 
     def run(self, threads: int) -> bool:
