@@ -50,7 +50,7 @@ _compiled = numba.njit(cache=True, nogil=True, error_model="numpy", boundscheck=
 
 def find(texts: pa.Array, needle: bytes) -> pa.Array:
     """Whether each text contains the needle, which is not empty; NULL where it is NULL."""
-    offsets, data = _buffers(texts)
+    offsets, data = buffers(texts)
     wanted = np.frombuffer(needle, np.uint8)
     sample = data[int(offsets[0]) :][:SAMPLED_BYTES]
     frequent = np.bincount(sample, minlength=256)[wanted]
@@ -62,13 +62,13 @@ def find(texts: pa.Array, needle: bytes) -> pa.Array:
 
 def compare(name: str, texts: pa.Array, other: bytes) -> pa.Array:
     """Arrow's comparison of this name of each text with another; NULL where it is NULL."""
-    offsets, data = _buffers(texts)
+    offsets, data = buffers(texts)
     result = np.empty(len(texts), bool)
     _compare(offsets, data, np.frombuffer(other, np.uint8), np.array(OUTCOMES[name]), result)
     return _with_nulls(result, texts)
 
 
-def _buffers(texts: pa.Array) -> tuple[Array, Array]:
+def buffers(texts: pa.Array) -> tuple[Array, Array]:
     """Where each text begins and ends, and the bytes of all."""
     dtype = OFFSETS[texts.type]
     _, at, buffer = texts.buffers()

@@ -23,9 +23,6 @@ SAMPLES = (1 << 10, 1 << 13)
 MAX_SMALL = 1 << 13
 """In so few rows values need not repeat."""
 
-VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
-"""Types of views, and those of the same values in one buffer."""
-
 MIN_REPEATS = 16
 """How often a value must occur, on average, for a dictionary."""
 
@@ -56,8 +53,6 @@ def take_rows(column: pa.Array | pa.ChunkedArray, rows: Array) -> pa.ChunkedArra
 
     Chunk by chunk: one array of text may be too small for all of them.
     """
-    if column.type in VIEWS:  # which Arrow cannot take
-        column = column.cast(VIEWS[column.type])
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     if len(chunks) == 1:
         return pa.chunked_array([chunks[0].take(pa.array(rows))], column.type)

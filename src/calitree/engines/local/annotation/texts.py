@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from calitree.cache import cached_property
-from calitree.engines.local.annotation.columns import VIEWS, take_rows
+from calitree.engines.local.annotation.columns import take_rows
 from calitree.engines.local.vm import parallel
 from calitree.engines.local.vm.compiled import compiled, helper
+from calitree.sql.kernels.strings import OFFSETS, buffers
 
 Array = np.ndarray[Any, Any]
 
@@ -43,11 +44,7 @@ class Goal(NamedTuple):
 
 def is_text(dtype: pa.DataType) -> bool:
     """Whether values of a type are strings or bytes."""
-    return dtype in WIDE or dtype in WIDE.values() or dtype in VIEWS or _is_fixed(dtype)
-
-
-def _is_fixed(dtype: pa.DataType) -> bool:
-    return bool(pa.types.is_fixed_size_binary(dtype))
+    return dtype in OFFSETS
 
 
 class Texts:
@@ -59,8 +56,7 @@ class Texts:
     def __init__(self, column: pa.Array | pa.ChunkedArray, threads: int = 1) -> None:
         if not isinstance(column, pa.ChunkedArray):
             column = pa.chunked_array([column])
-        self.column = column if column.type not in VIEWS else column.cast(VIEWS[column.type])
-        self.threads = threads
+        self.column, self.threads = column, threads
 
     def __len__(self) -> int:
         return len(self.column)
@@ -125,7 +121,7 @@ class Texts:
             rows, first_row = _NO_POSITIONS, start - first
         else:
             rows, first_row = positions[start:stop] - first, 0
-        texts, span = _buffers(self.column.chunk(chunk)), (first_row, first_row + stop - start)
+        texts, span = buffers(self.column.chunk(chunk)), (first_row, first_row + stop - start)
         if groups is None:
             best[:1] = _best_of_one_group(texts, rows, span, goal.largest)
         else:
@@ -157,20 +153,6 @@ def _one_array(column: pa.ChunkedArray) -> pa.Array:
     if column.type in WIDE and column.nbytes >= 2**31:
         column = column.cast(WIDE[column.type])
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-
-
-def _buffers(chunk: pa.Array) -> Buffers:
-    """Where each text begins and ends, and the bytes of all."""
-    if _is_fixed(chunk.type):
-        width = chunk.type.byte_width
-        bytes_ = chunk.buffers()[1]
-        offsets = (chunk.offset + np.arange(len(chunk) + 1)) * width
-    else:
-        _, at, bytes_ = chunk.buffers()
-        unit = np.dtype(np.int32) if chunk.type in WIDE else np.dtype(np.int64)
-        offsets = np.frombuffer(at, unit, len(chunk) + 1, chunk.offset * unit.itemsize)
-    data = np.empty(0, np.uint8) if bytes_ is None else np.frombuffer(bytes_, np.uint8)
-    return offsets, data
 
 
 @helper
