@@ -81,6 +81,11 @@ class LRUCache(Generic[V]):
                 if len(self._values) > self.limit:
                     self._values.popitem(last=False)
 
+    def values(self) -> list[V]:
+        """All values that are kept."""
+        with self._lock:
+            return list(self._values.values())
+
     def clear(self) -> None:
         """Forget all values."""
         with self._lock:

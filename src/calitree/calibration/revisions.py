@@ -178,7 +178,7 @@ class Updated(Signed):
         latest = loaded(self.engine, self.name, changes[::-1])
         base, came, went = first.plus[0], first.plus[1:] + latest.plus, first.minus + latest.minus
         touched = sum(part.rows for part in (*came, *went))
-        if touched * MERGE_RATIO > base.rows and _is_in_process(self.engine, (base, *came, *went)):
+        if touched * MERGE_RATIO > base.rows and is_in_process(self.engine, (base, *came, *went)):
             return Signed((updatable(self.engine).settle((base, *came), went),))
         return Signed((base, *_merged(self.engine, came)), _merged(self.engine, went))
 
@@ -302,7 +302,7 @@ def _merged(engine: Engine, parts: Sequence[Table]) -> tuple[Table, ...]:
     return tuple(merged)
 
 
-def _is_in_process(engine: Engine, tables: Sequence[Table]) -> bool:
+def is_in_process(engine: Engine, tables: Sequence[Table]) -> bool:
     """Whether these are in this process, where merging them is cheap."""
     spark = on_spark(engine)
     return spark is None or not spark.is_on_spark(tables)

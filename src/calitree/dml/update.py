@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from calitree.calibration.branch import Branch
-from calitree.calibration.revisions import Change, Rows, count, updated
+from calitree.calibration.revisions import Change, Rows, count, is_in_process, updated
 from calitree.dml.fitting import first_misfit, fitted
 from calitree.dml.target import Columns, UpdateTarget
 from calitree.engines.api.contraction import Contraction, Input, Output, Table
@@ -128,8 +128,7 @@ def deletion(target: UpdateTarget, what: Any) -> Change:
     rows = target.read(what, some_columns=True, here=True)
     if len(rows.column_names) < len(target.types):
         return _deletion(target, lambda part: target.engine.matching(part, rows))
-    _check_present(target, rows)
-    return Change(deleted=(rows,))
+    return _deletion_of(target, rows)
 
 
 def _selection(target: UpdateTarget, condition: str) -> Callable[[Table], Table]:
@@ -139,34 +138,45 @@ def _selection(target: UpdateTarget, condition: str) -> Callable[[Table], Table]
 
     def selected(part: Table) -> Table:
         for predicate in predicates:
-            part = target.engine.select(Input(part, columns), predicate)
+            if part.rows:
+                part = target.engine.select(Input(part, columns), predicate)
         return part
 
     return selected
 
 
-def _check_present(target: UpdateTarget, rows: pa.Table) -> None:
-    """An error if a row to delete is not there, or not so often."""
+def _deletion_of(target: UpdateTarget, rows: pa.Table) -> Change:
+    """Delete these rows, one for one; an error if one is not there, or not so often."""
+    equal = _deletion(target, lambda part: target.engine.matching(part, rows))
+    is_here = is_in_process(target.engine, equal.deleted)
+    if is_here and rows.num_rows == equal.went - equal.came == 1:  # nearly always
+        return equal
     present: Counter[tuple[Any, ...]] = Counter()
-    for parts, sign in zip(_parts(target.relation.table), (1, -1), strict=True):
-        for part in parts:
-            matching = target.arrow(target.engine.matching(part, rows))
-            for row, times in _counted(target, matching):
+    for tables, sign in ((equal.deleted, 1), (equal.inserted, -1)):
+        for table in tables:
+            for row, times in _counted(target, target.arrow(table)):
                 present[row] += sign * times
     wanted = _counted(target, rows)
     lacking = [(row, times - present[row]) for row, times in wanted if times > present[row]]
     if lacking:
-        names = target.types.names
-        shown = "; ".join(
-            ", ".join(f"{name}={value!r}" for name, value in zip(names, row, strict=True))
-            for row, _ in lacking[:ROWS_IN_ERROR]
-        )
-        missing = sum(times for _, times in lacking)
-        raise UpdateError(
-            f"{target.name}: {missing} of the {rows.num_rows} rows to delete "
-            f"{'is' if missing == 1 else 'are'} not there: {shown}"
-            f"{'; …' if len(lacking) > ROWS_IN_ERROR else ''}."
-        )
+        raise _not_there(target, rows, lacking)
+    is_all = is_here and all(present[row] == times for row, times in wanted)
+    return equal if is_all else Change(deleted=(rows,))
+
+
+def _not_there(
+    target: UpdateTarget, rows: pa.Table, lacking: Sequence[tuple[tuple[Any, ...], int]]
+) -> UpdateError:
+    shown = "; ".join(
+        ", ".join(f"{name}={value!r}" for name, value in zip(target.types.names, row, strict=True))
+        for row, _ in lacking[:ROWS_IN_ERROR]
+    )
+    missing = sum(times for _, times in lacking)
+    return UpdateError(
+        f"{target.name}: {missing} of the {rows.num_rows} rows to delete "
+        f"{'is' if missing == 1 else 'are'} not there: {shown}"
+        f"{'; …' if len(lacking) > ROWS_IN_ERROR else ''}."
+    )
 
 
 def _counted(target: UpdateTarget, rows: pa.Table) -> list[tuple[tuple[Any, ...], int]]:

@@ -31,6 +31,7 @@ from calitree.engines.local.tables.filters import (
     passing,
     read,
 )
+from calitree.engines.local.tables.value_index import ValueIndexes
 from calitree.errors import EngineError
 from calitree.sql.evaluator import compile, evaluate
 from calitree.sql.parser import Expression
@@ -83,12 +84,14 @@ class EncodedRelation(EncodedTable):
         self.kinds = {f.name: kind_of_arrow(f.type) for f in columns.schema}
         self.unsupported = columns.unsupported
         self._lifts: dict[tuple[str, Key], Value] = {}
+        self.value_indexes = ValueIndexes(columns)
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory, with all that was derived from the columns."""
         lifts = sum(value.nbytes for value in list(self._lifts.values()))
-        return self.columns.nbytes + self._derived_bytes + lifts + kept_bytes(self.columns)
+        derived = self._derived_bytes + self.value_indexes.nbytes + kept_bytes(self.columns)
+        return self.columns.nbytes + derived + lifts
 
     @property
     def null_free(self) -> frozenset[str]:

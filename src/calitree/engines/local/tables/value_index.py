@@ -1,0 +1,142 @@
+"""An index of a relation's rows by a hash of their values in some columns.
+
+Rows to delete or to replace are given by values of columns that need not be joined, and so have no
+codes. To look at all rows for the first few is quicker than an index; for thousands it is not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from calitree.cache import LRUCache
+from calitree.engines.local.annotation.texts import is_text
+from calitree.engines.local.encoding.spaces import RowIndex
+from calitree.engines.local.tables.filters import Columns, read
+from calitree.engines.local.vm.compiled import compiled
+from calitree.grouping import canonical_array
+from calitree.sql.kernels.strings import buffers
+
+Array = np.ndarray[Any, Any]
+
+MIN_LOOKUPS = 3
+"""An index is worth it when rows were looked up by values of its columns more often than this."""
+
+MAX_INDEXES, MAX_ANSWERS = 2, 4
+"""How many indexes of a relation are kept, and answers of the last questions."""
+
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+_HALF, _NULL = np.uint64(29), np.uint64(0xA0761D6478BD642F)
+
+
+class ValueIndex:
+    """The rows that may have given values in some columns."""
+
+    def __init__(self, columns: Columns, labels: Sequence[str]) -> None:
+        bits = max(4, columns.rows.bit_length())
+        self._shift = np.uint64(64 - bits)
+        hashes = _hashes([read(columns, label) for label in labels], columns.rows)
+        self._index = RowIndex(self._buckets(hashes), 1 << bits)
+
+    def candidates(self, rows: pa.Table) -> Array:
+        """In order, the rows that have the hash of one of these: they may be equal to it."""
+        buckets = self._buckets(_hashes(rows.columns, rows.num_rows))
+        positions: Array = self._index.rows(np.unique(buckets)).astype(np.intp)
+        positions.sort()
+        return positions
+
+    def _buckets(self, hashes: Array) -> Array:
+        buckets: Array = (hashes >> self._shift).astype(np.int32)
+        return buckets
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self._index.nbytes
+
+
+class ValueIndexes:
+    """The indexes of the columns of one relation, and the rows last looked up by them."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+        self._indexes = LRUCache[ValueIndex](MAX_INDEXES)
+        self._asked: Counter[tuple[str, ...]] = Counter()
+        self._answers: deque[tuple[object, Array]] = deque(maxlen=MAX_ANSWERS)
+
+    def of(self, labels: Sequence[str]) -> ValueIndex | None:
+        """The index of some columns; None until it has been asked for often enough."""
+        key = tuple(labels)
+        index = self._indexes.get(key)
+        if index is None:
+            self._asked[key] += 1
+            if self._asked[key] > MIN_LOOKUPS:
+                index = ValueIndex(self._columns, key)
+                self._indexes.put(key, index)
+        return index
+
+    def answer(self, asked: object) -> Array | None:
+        """The rows that were the answer when this very object was asked for, if that was just now."""
+        return next((rows for known, rows in list(self._answers) if known is asked), None)
+
+    def remember(self, asked: object, rows: Array) -> None:
+        """Keep an answer: it will be asked for of every selection of the same rows."""
+        self._answers.append((asked, rows))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return sum(index.nbytes for index in self._indexes.values())
+
+
+def comparable(column: pa.ChunkedArray) -> pa.Array:
+    """Values that are equal if their bits are; what Arrow cannot compare, as text."""
+    if pa.types.is_nested(column.type):
+        texts = [None if value is None else repr(value) for value in column.to_pylist()]
+        return pa.array(texts, pa.string())
+    return canonical_array(column)
+
+
+def _hashes(columns: Sequence[pa.ChunkedArray], rows: int) -> Array:
+    """A hash of each row, in which rows with equal values agree."""
+    hashes = np.zeros(rows, np.uint64)
+    for column in columns:
+        for parts in _bits(comparable(column)):
+            hashes ^= parts
+            hashes *= _FACTOR
+            hashes ^= hashes >> _HALF
+    return hashes * _FACTOR
+
+
+def _bits(values: pa.Array) -> list[Array]:
+    """The bits of all values in as many numbers as it takes; of text, a hash."""
+    if pa.types.is_null(values.type):
+        return []
+    if is_text(values.type):
+        hashes = np.empty(len(values), np.uint64)
+        _hash_texts(*buffers(values), hashes)
+        return [hashes]
+    if pa.types.is_boolean(values.type):
+        values = values.cast(pa.int8())
+    dtype = np.dtype(f"u{min(8, values.type.bit_width // 8)}")
+    width = values.type.bit_width // 8 // dtype.itemsize
+    start = values.offset * width * dtype.itemsize
+    bits = np.frombuffer(values.buffers()[1], dtype, len(values) * width, start)
+    bits = bits.reshape(-1, width).astype(np.uint64)
+    if values.null_count:
+        bits[values.is_null().to_numpy(zero_copy_only=False)] = _NULL
+    return list(bits.T)
+
+
+@compiled
+def _hash_texts(offsets: Array, data: Array, hashes: Array) -> None:  # pragma: no cover (compiled)
+    """FNV-1a of each text's bytes."""
+    for i in range(len(hashes)):
+        state = np.uint64(0xCBF29CE484222325)
+        for at in range(offsets[i], offsets[i + 1]):
+            state = (state ^ np.uint64(data[at])) * np.uint64(0x100000001B3)
+        hashes[i] = state
