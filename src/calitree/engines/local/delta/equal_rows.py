@@ -5,6 +5,7 @@ Here NULL equals NULL and NaN equals NaN, and there is one zero.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ def equal_rows(table: EncodedRelation, rows: pa.Table) -> Array:
         ids = _ids_of(table, known, rows)
         if ids is not None and _determines(table, known, ids):
             return table.rows_of(known, ids)
-    indexed = by_index(table, rows, rows)
+    indexed = by_index(table, rows, lambda: rows)
     if indexed is not None:
         return indexed
     candidates, compared = _by_codes(table, rows)
@@ -124,16 +125,19 @@ def _having(table: EncodedRelation, label: str, rows: pa.Table, candidates: Arra
     return positions if candidates is None else candidates[positions]
 
 
-def by_index(table: EncodedRelation, rows: pa.Table, asked: object) -> Array | None:
-    """The rows that equal some row of `rows`, by an index of values; None if there is none yet.
+def by_index(
+    table: EncodedRelation, asked: object, wanted: Callable[[], pa.Table | None]
+) -> Array | None:
+    """The rows that equal some that are wanted, by an index of values; None if there is none yet.
 
-    Rows that are selected of other rows are looked up among these, once for everything that is asked.
+    Rows that are selected of other rows are looked up among these, once for the same object `asked`.
     """
     base = table.base if isinstance(table, SelectedRelation) else table
     positions = base.value_indexes.answer(asked)
     if positions is None:
-        index = base.value_indexes.of(rows.column_names)
-        if index is None:
+        rows = wanted()
+        index = None if rows is None else base.value_indexes.of(rows.column_names)
+        if rows is None or index is None:
             return None
         positions = _equal_among(base, index.candidates(rows), rows)
         base.value_indexes.remember(asked, positions)

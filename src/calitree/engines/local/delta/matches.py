@@ -38,8 +38,7 @@ INDEXED_KINDS = (Kind.INTEGER, Kind.STRING, Kind.DATE, Kind.TIMESTAMP)
 
 def select(table: EncodedRelation, names: Names, where: Expression) -> EncodedRelation:
     """The rows for which a condition is true."""
-    wanted = _constant(table, names, where)
-    rows = None if wanted is None else by_index(table, wanted, where)
+    rows = by_index(table, where, lambda: _constant(table, names, where))
     if rows is not None:
         return SelectedRelation(table, rows)
     mask = Leg(table, names).passing([where])
