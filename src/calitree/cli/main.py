@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import traceback
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,9 +19,10 @@ from calitree.cli.model import ModelFile
 from calitree.engines.spark.session import spark_session
 from calitree.engines.spark.session.launch import LOCAL
 from calitree.engines.spark.session.startup import warm_up as archive_classes
-from calitree.errors import CalitreeError, EngineError, QueryError, did_you_mean
+from calitree.errors import CalitreeError, DamagedWarning, EngineError, QueryError, did_you_mean
 from calitree.join_graph import open_tree
 from calitree.query.binder import MeasureLike
+from calitree.saved import fsck as check_files
 from calitree.saved import status as status_of
 from calitree.saved import vacuum as vacuum_tree
 from calitree.saved.directory import Directory
@@ -222,6 +224,23 @@ def status(
 
 
 @app.command()
+def fsck(
+    tree: Tree,
+    all_versions: Annotated[
+        bool, typer.Option("--all", help="Check the files of all versions, not of the newest only.")
+    ] = False,
+) -> None:
+    """Compare all files of a saved tree with what was written.
+
+    Nothing is changed. Exit status 1 if a file is damaged or missing.
+    """
+    checked = check_files(tree, all_versions)
+    typer.echo(str(checked))
+    if not checked.ok:
+        raise typer.Exit(1)
+
+
+@app.command()
 def vacuum(
     tree: Tree,
     keep: Annotated[int, typer.Option(help="How many of the newest versions to keep.")] = 1,
@@ -305,8 +324,20 @@ def _measures(given: list[str] | None, known: Mapping[str, MeasureLike]) -> Any:
     return measures
 
 
+def _show_warning(message: Any, category: type[Warning], *where: Any) -> None:
+    """Our own warnings are one line, as our errors are."""
+    if issubclass(category, DamagedWarning):
+        typer.echo(f"calitree: {message}", err=True)
+    else:
+        _SHOW_WARNING(message, category, *where)
+
+
+_SHOW_WARNING = warnings.showwarning
+
+
 def main() -> None:
     """Run the command line."""
+    warnings.showwarning = _show_warning
     # What libraries log as an error they also raise; of Ctrl-C, py4j would log two tracebacks.
     logging.disable(logging.ERROR)
     app()

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from calitree.calibration.message import Shelved
 from calitree.saved.manifest import Manifest
 from calitree.storage.filesystem import shown
-from calitree.storage.table_format import SavedRelation
+from calitree.storage.table_format import SavedFile, SavedRelation
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class SavedLocation:
     def __init__(self) -> None:
         self.manifest: Manifest | None = None
         """The version there that the tree goes on from; None before it is first saved there."""
-        self.entries = WeakKeyDictionary[object, SavedRelation | Shelved | str]()
-        """Which tables, messages and segments of logs (by their paths) of the tree are in which files."""
+        self.entries = WeakKeyDictionary[object, SavedRelation | Shelved | SavedFile]()
+        """Which tables, messages and segments of logs of the tree are in which files."""
 
 
 class Saves:

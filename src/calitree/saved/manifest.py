@@ -24,6 +24,7 @@ from typing import Any
 from calitree.calibration.message import Shelved
 from calitree.errors import SavedError
 from calitree.saved.directory import Directory, name_below
+from calitree.storage.digest import FileDigest
 from calitree.storage.table_format import (
     SavedChange,
     SavedColumn,
@@ -37,9 +38,10 @@ from calitree.types import Kind
 
 Json = dict[str, Any]
 
-FORMAT = 4
+FORMAT = 5
 """What is new in formats: 2 changes of relations, 3 relations added to a tree with messages, 4 the files of
-a stream by their directory (`read_files`, `read_segments`), before each a key of `streams`. All are read.
+a stream by their directory (`read_files`, `read_segments`), before each a key of `streams`, 5 digests of files
+(`digest`, `digests`, `segment_digests`) and the manifest's own `number`. All are read.
 """
 MANIFESTS = "manifests"
 
@@ -96,7 +98,8 @@ def newest(directory: Directory) -> int:
 
 def commit(directory: Directory, manifest: Manifest, number: int) -> bool:
     """Make this the newest tree of the directory, under this number; False if that is taken."""
-    body = encoded(manifest) | {"created": datetime.now(UTC).isoformat(timespec="seconds")}
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    body = encoded(manifest) | {"created": created, "number": number}
     content = {"format": FORMAT, "checksum": checksum(body), **body}
     text = json.dumps(content, ensure_ascii=False, indent=1).encode()
     directory.make(MANIFESTS)
@@ -139,6 +142,9 @@ def _parsed(directory: Directory, text: bytes, number: int, available: Sequence[
         given = content.pop("checksum")
         if given != checksum(content):
             raise ValueError("its checksum is wrong")
+        own = content.pop("number", number)
+        if own != number:
+            raise ValueError(f"it is the manifest of version {own}")
         content.setdefault("lineage", given)
         return decoded(directory, content, number)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
@@ -212,7 +218,8 @@ def _relation(directory: Directory, body: Json) -> SavedRelation:
         part["revision"] = part.pop("version")
     for file in source["files"]:
         path = file["path"] if source["place"] == "files" else directory.below(file["path"])
-        files.append(SavedFile(path, file["size"], tuple(file["stamp"])))
+        digest = _digest(file.get("digest"))
+        files.append(SavedFile(path, file["size"], tuple(file["stamp"]), digest))
     parsed = {
         "kinds": {name: Kind(value) for name, value in body["kinds"].items()},
         "null_free": frozenset(body["null_free"]),
@@ -231,7 +238,8 @@ def _rows(directory: Directory, body: Mapping[str, Any] | None) -> SavedRows | N
     if body is None:
         return None
     path, null_free = directory.below(body["path"]), frozenset(body["null_free"])
-    return SavedRows(**{**body, "path": path, "null_free": null_free})
+    digest = _digest(body.get("digest"))
+    return SavedRows(**{**body, "path": path, "null_free": null_free, "digest": digest})
 
 
 def _message(directory: Directory, body: Json) -> Shelved:
@@ -240,5 +248,10 @@ def _message(directory: Directory, body: Json) -> Shelved:
         SavedColumn(**{**column, "kind": Kind(column["kind"])}) for column in table["columns"]
     )
     path = directory.below(table["path"])
-    saved = SavedMessage(**{**table, "path": path, "columns": tuple(columns)})
+    digests = {name: FileDigest(**digest) for name, digest in table.get("digests", {}).items()}
+    saved = SavedMessage(**{**table, "path": path, "columns": tuple(columns), "digests": digests})
     return Shelved(**{**body, "table": saved})
+
+
+def _digest(body: Json | None) -> FileDigest | None:
+    return None if body is None else FileDigest(**body)

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 
+from calitree.calibration.message import Shelved
 from calitree.saved.directory import Directory
 from calitree.saved.manifest import numbers, read
-from calitree.storage.table_format import SavedRelation
+from calitree.storage.table_format import SavedFile, SavedRelation, part_path
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ class Status:
         relations: The relations.
         messages: How many messages are saved.
         nbytes: What they take in memory, in bytes.
+        damaged: Files of messages that are not there, or have another size than was written. These
+            messages are computed anew when they are needed. `fsck` compares also what is in files.
 
     Example:
         >>> wide.save("described")
@@ -71,6 +74,7 @@ class Status:
     relations: tuple[RelationStatus, ...]
     messages: int
     nbytes: int
+    damaged: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         older = f", one of {len(self.versions)}" if len(self.versions) > 1 else ""
@@ -78,6 +82,7 @@ class Status:
             f"{self.path}: version {self.version}{older}, saved {self.created} from the "
             f"{self.engine} engine by calitree {self.calitree}",
             f"{self.messages} messages, {self.nbytes:,} bytes in memory",
+            *(f"damaged  {problem}; to be computed anew" for problem in self.damaged),
             *(f"measure  {name} = {text}" for name, text in self.measures.items()),
         ]
         for relation in self.relations:
@@ -125,7 +130,14 @@ def status(path: str | PathLike[str], version: int | None = None) -> Status:
         relations=tuple(map(_relation_status, manifest.relations)),
         messages=len(manifest.messages),
         nbytes=sum(message.table.nbytes for message in manifest.messages),
+        damaged=tuple(filter(None, map(_message_problem, manifest.messages))),
     )
+
+
+def _message_problem(message: Shelved) -> str | None:
+    path, digests = message.table.path, message.table.digests
+    files = (SavedFile(part_path(path, name), 0, (), digests[name]) for name in digests)
+    return next((file.problem for file in files if file.problem), None)
 
 
 def _relation_status(relation: SavedRelation) -> RelationStatus:

@@ -9,15 +9,20 @@ what they were again when they are read.
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from calitree.errors import EngineError, MissingRelationError
-from calitree.storage.filesystem import filesystem_of, is_url, reason, shown, stamp
+from calitree.errors import DamagedError, EngineError, MissingRelationError
+from calitree.storage.digest import DigestingOutput, FileDigest, read_verified
+from calitree.storage.filesystem import filesystem_of, is_url, reason, shown, stamp, url_of
 from calitree.types import Kind
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+FileDigests: TypeAlias = Mapping[str, FileDigest]
+"""Those of the files in a directory by their names; that of a file by "". None in trees of older formats."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,7 @@ class SavedMessage:
     nbytes: int
     schema: str
     columns: tuple[SavedColumn, ...]
+    digests: FileDigests = field(default_factory=dict)
 
     @property
     def exact(self) -> bool:
@@ -62,14 +68,15 @@ class SavedMessage:
         """Its columns c0, c1, …, attributes as the types they had."""
         import pyarrow as pa
 
-        table = read_parquet(self.path)
+        table, schema = read_parquet(self.path, self.digests), schema_of_text(self.schema)
         if table.num_rows != self.rows:
-            raise EngineError(
-                f"The saved message {self.path} has {table.num_rows:,} rows, and should have "
-                f"{self.rows:,}. Save the tree again."
+            raise DamagedError(
+                shown(self.path), f"it has {table.num_rows:,} rows, and should have {self.rows:,}"
             )
-        schema = schema_of_text(self.schema)
-        columns = [original(table.column(field.name), field.type) for field in schema]
+        try:
+            columns = [original(table.column(field.name), field.type) for field in schema]
+        except (pa.ArrowException, KeyError) as error:
+            raise DamagedError(shown(self.path), reason(error)) from error
         return pa.table(columns, schema)
 
 
@@ -81,6 +88,8 @@ class SavedFile:
     size: int
     stamp: tuple[Any, ...]
     """What changes with the file; nothing for our own, which do not change."""
+    digest: FileDigest | None = None
+    """Of our own."""
 
     @property
     def problem(self) -> str | None:
@@ -91,6 +100,8 @@ class SavedFile:
             return str(error).rstrip(".")
         if now is None:
             return f"{shown(self.path)} is not there"
+        if self.digest is not None and not is_url(self.path) and now[1] != self.digest.size:
+            return f"{shown(self.path)} is damaged: {self.digest.wrong_size(now[1])}"
         if self.stamp and now != self.stamp:
             return f"{shown(self.path)} has changed since the tree was saved"
         return None
@@ -121,6 +132,7 @@ class SavedRows:
     rows: int
     nbytes: int
     null_free: frozenset[str]
+    digest: FileDigest | None = None
 
 
 @dataclass(frozen=True)
@@ -184,7 +196,7 @@ class SavedRelation:
 
     def part(self, rows: SavedRows) -> SavedRelation:
         """Some rows that came or went, as a relation of their own."""
-        source = Source("copied", (SavedFile(rows.path, 0, ()),))
+        source = Source("copied", (SavedFile(rows.path, 0, (), rows.digest),))
         return replace(
             self,
             rows=rows.rows,
@@ -217,42 +229,57 @@ def file_at(path: str) -> SavedFile:
     return SavedFile(path if is_url(path) else there, size, now)
 
 
-def read_parquet(path: str) -> pa.Table:
-    """All rows of a file, or of a directory of files."""
+def read_parquet(path: str, digests: FileDigests) -> pa.Table:
+    """All rows of a file of ours, or of a directory of files, compared with their digests."""
     import pyarrow as pa
     from pyarrow import parquet
 
-    system, _ = filesystem_of(path)
     try:
-        parts = [parquet.ParquetFile(part, filesystem=system) for part in parts_of(path)]
-        return pa.concat_tables([part.read() for part in parts])
-    except FileNotFoundError:
-        raise EngineError(
-            f"The saved tree lacks {path}. Was it vacuumed away? Open the tree again."
-        ) from None
-    except (pa.ArrowException, OSError) as error:
-        raise EngineError(
-            f"Cannot read {shown(path)}: {reason(error)}. Save the tree again."
-        ) from error
+        names = parts_of(path)
+        if digests and names != sorted(digests):
+            raise DamagedError(shown(path), "its files are not those that were written")
+        tables = []
+        for name in names:
+            source = pa.BufferReader(read_verified(part_path(path, name), digests.get(name)))
+            checked = parquet.ParquetFile(source, page_checksum_verification=name not in digests)
+            tables.append(checked.read())
+        return pa.concat_tables(tables)
+    except DamagedError as error:
+        inside = "" if error.path == shown(path) else f"{error.path.rpartition('/')[2]}: "
+        raise DamagedError(shown(path), f"{inside}{error.reason}") from error
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise DamagedError(shown(path), reason(error)) from error
 
 
 def parts_of(path: str) -> list[str]:
-    """The file itself, or the data files in a directory, as their file system calls them."""
+    """The names of the data files in a directory; "" for a file itself."""
     from pyarrow import fs
 
     system, there = filesystem_of(path)
     if system.get_file_info(there).type is not fs.FileType.Directory:
-        return [there]
+        return [""]
     infos = system.get_file_info(fs.FileSelector(there))
-    return sorted(info.path for info in infos if info.base_name.endswith(".parquet"))
+    return sorted(info.base_name for info in infos if info.base_name.endswith(".parquet"))
 
 
-def write_parquet(table: pa.Table, path: str) -> None:
-    """Write a table to a new file."""
+def part_path(path: str, name: str) -> str:
+    """The path or URL of a part."""
+    if not name:
+        return path
+    return url_of(path).below(name) if is_url(path) else f"{path}/{name}"
+
+
+def write_parquet(table: pa.Table, path: str) -> FileDigest:
+    """Write a table to a new file; its digest."""
+    import pyarrow as pa
     from pyarrow import parquet
 
     system, there = filesystem_of(path)
-    parquet.write_table(table, there, filesystem=system)
+    with system.open_output_stream(there) as stream:
+        output = DigestingOutput(stream, table.nbytes)
+        with pa.PythonFile(output, mode="w") as sink:
+            parquet.write_table(table, sink, write_page_checksum=True)
+        return output.digest
 
 
 # -- types ----------------------------------------------------------------------------------------
