@@ -52,7 +52,7 @@ def relation(tree: Path, name: str) -> Path:
 
 
 @contextmanager
-def told(times: int) -> Iterator[None]:
+def warned(times: int) -> Iterator[None]:
     """So many messages are told to be damaged."""
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
@@ -73,7 +73,7 @@ def test_a_damaged_message_is_computed_anew_and_told_once(tmp_path: Path) -> Non
         ct.DamagedWarning, match=r"/messages/\w+-\w+\.parquet is damaged: it is not what"
     ):
         assert opened.query(["people"]).rows() == live.query(["people"]).rows()
-    with told(0):
+    with warned(0):
         assert opened.query(["people"]).rows() == live.query(["people"]).rows()
         assert opened.query(["people"], "people > 1").rows() == live.query(["people"]).rows()
 
@@ -84,7 +84,7 @@ def test_saving_again_makes_a_tree_whole(tmp_path: Path) -> None:
         flip(file, 9)
     opened = ct.open(tmp_path, engine="local")
     assert opened.is_calibrated
-    with told(4):
+    with warned(4):
         for column in ("units", "people"):
             opened.query([column])
     assert opened.is_calibrated, "what was pinned is pinned again"
@@ -92,7 +92,7 @@ def test_saving_again_makes_a_tree_whole(tmp_path: Path) -> None:
     opened.save()
     assert fsck(tmp_path).ok
     assert not fsck(tmp_path, all_versions=True).ok
-    with told(0):
+    with warned(0):
         again = ct.open(tmp_path, engine="local")
         assert again.is_calibrated
         assert again.query(["people"]).rows() == opened.query(["people"]).rows()
@@ -309,10 +309,10 @@ def test_status_tells_sizes_and_what_is_gone(tmp_path: Path) -> None:
     cut.write_bytes(cut.read_bytes()[:-1])
     sales = relation(tmp_path, "sales")
     sales.write_bytes(sales.read_bytes() + b"x")
-    told = status(tmp_path)
-    assert told.damaged[0] == f"{gone} is not there"
+    report = status(tmp_path)
+    assert report.damaged[0] == f"{gone} is not there"
     assert re.fullmatch(
-        rf"{cut} is damaged: it has [\d,]+ bytes, and should have [\d,]+", told.damaged[1]
+        rf"{cut} is damaged: it has [\d,]+ bytes, and should have [\d,]+", report.damaged[1]
     )
-    assert re.search(r"missing: .*sales-\w+\.parquet is damaged: it has", str(told))
-    assert str(told).count("to be computed anew") == 2
+    assert re.search(r"missing: .*sales-\w+\.parquet is damaged: it has", str(report))
+    assert str(report).count("to be computed anew") == 2

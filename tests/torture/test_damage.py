@@ -34,7 +34,7 @@ def right() -> list[Any]:
 def outcome(directory: Path, engine: Any, right: list[Any]) -> Counter[str]:
     """Open a tree, ask all questions, and count what came of them."""
     seen: Counter[str] = Counter()
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always")
         try:
             wide = ct.open(directory, engine=engine)
@@ -52,8 +52,8 @@ def outcome(directory: Path, engine: Any, right: list[Any]) -> Counter[str]:
             assert {name: log.files(name) for name in log.directories} == READ
         except ct.SavedError:
             seen["log"] += 1
-    assert all(issubclass(warning.category, ct.DamagedWarning) for warning in told), told
-    seen["told"] = len(told)
+    assert all(issubclass(warning.category, ct.DamagedWarning) for warning in notices), notices
+    seen["told"] = len(notices)
     return seen
 
 
