@@ -409,8 +409,8 @@ def test_fsck(tmp_path: Path) -> None:
     assert "2 damaged\ndamaged  messages/" in done.stdout
     done = process("query", tree, "--engine", "local")
     assert (done.returncode, done.stdout) == (0, "n  revenue\n4  75\n")
-    assert done.stderr.startswith(f"calitree: {tree}/messages/")
-    assert done.stderr.count("\n") == 1
+    assert f"calitree: {tree}/messages/" in done.stderr
+    assert all(line.startswith("calitree: ") for line in done.stderr.splitlines())
 
 
 # -- help ----------------------------------------------------------------------------------------

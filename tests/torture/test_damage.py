@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from calitree.engines.spark import SparkEngine
 from tests.torture.damage import (
     QUESTIONS,
     READ,
+    Case,
     answers,
     asked,
     cases,
@@ -31,11 +33,18 @@ def right() -> list[Any]:
     return answers(GIVEN)
 
 
-def outcome(directory: Path, engine: Any, right: list[Any]) -> Counter[str]:
-    """Open a tree, ask all questions, and count what came of them."""
+def outcome(
+    directory: Path, engine: Any, right: list[Any], case: Case | None = None, late: bool = False
+) -> Counter[str]:
+    """Open a tree, ask all questions, and count what came of them.
+
+    A file is damaged meanwhile: before all, or `late`, after the first question.
+    """
     seen: Counter[str] = Counter()
-    with warnings.catch_warnings(record=True) as notices:
+    with warnings.catch_warnings(record=True) as notices, ExitStack() as damage:
         warnings.simplefilter("always")
+        if case is not None and not late:
+            damage.enter_context(damaged(case))
         try:
             wide = ct.open(directory, engine=engine)
         except ct.SavedError:
@@ -47,6 +56,8 @@ def outcome(directory: Path, engine: Any, right: list[Any]) -> Counter[str]:
             except ct.CalitreeError as error:
                 assert isinstance(error, ct.SavedError | ct.MissingRelationError), error
                 seen["error"] += 1
+            if late and case is not None and question is QUESTIONS[0]:
+                damage.enter_context(damaged(case))
         try:
             log = wide.state.read_files["sales"]
             assert {name: log.files(name) for name in log.directories} == READ
@@ -61,21 +72,23 @@ def torture(directory: Path, count: int, seed: int, right: list[Any]) -> Counter
     """Damage files again and again, and ask."""
     seen: Counter[str] = Counter()
     assert outcome(directory, "local", right) == {"right": len(QUESTIONS), "told": 0}
-    for case in cases(directory, count, seed):
-        kind = kind_of(directory, case.file)
-        with damaged(case):
-            try:
-                result = outcome(directory, "local", right)
-                checked = ct.saved.fsck(directory)
-            except Exception as error:
-                raise AssertionError(f"{case.damage} of {case.file}: {error!r}") from error
-        assert not checked.ok, case.damage
-        if kind == "message":
-            assert result["right"] == len(QUESTIONS), "what was damaged is computed anew"
-        elif kind == "log":
-            assert result == {"right": len(QUESTIONS), "told": 0, "log": 1}
-        elif kind == "manifest":
-            assert result == {"refused": 1}
+    for number, case in enumerate(cases(directory, count, seed)):
+        kind, late = kind_of(directory, case.file), number % 3 == 1
+        engine = "hybrid" if number % 5 == 4 else "local"
+        try:
+            result = outcome(directory, engine, right, case, late)
+            with damaged(case):
+                assert not ct.saved.fsck(directory).ok
+            if kind == "message":
+                assert result["right"] == len(QUESTIONS), "what was damaged is computed anew"
+            elif kind == "log":
+                assert result == {"right": len(QUESTIONS), "told": 0, "log": 1}
+            elif kind == "manifest":
+                known = {"right": len(QUESTIONS), "told": 0} if late else {"refused": 1}
+                assert result == known
+        except Exception as error:
+            text = f"{case.damage} of {case.file}, {engine}, late: {late}: {error!r}"
+            raise AssertionError(text) from error
         seen[f"{kind} {case.damage}"] += 1
         for what in ("refused", "error", "told", "log"):
             seen[what] += bool(result[what])

@@ -121,7 +121,8 @@ class ParquetColumns:
         digests: Mapping[str, FileDigest] | None = None,
     ) -> None:
         self.name, self.files, self.threads, digests = name, files, threads, digests or {}
-        self._stamps = map_paths(stamp, files)
+        self._stamped = [file for file in files if file not in digests]
+        self._stamps = map_paths(stamp, self._stamped)
         footers, schema = footers_of(name, files, digests)
         self.schema, self.unsupported = supported_columns(name, schema)
         self.file_types = {label: schema.field(label).type for label in self.schema.names}
@@ -181,8 +182,8 @@ class ParquetColumns:
 
     def check(self) -> None:
         """An error if a file is not as it was."""
-        now = map_paths(stamp, self.files)
-        for file, before, after in zip(self.files, self._stamps, now, strict=True):
+        now = map_paths(stamp, self._stamped)
+        for file, before, after in zip(self._stamped, self._stamps, now, strict=True):
             if after != before:
                 raise EngineError(
                     f"{self.name}: {shown(file)} has changed since it was added. Add it to a new "
