@@ -158,11 +158,12 @@ class VerifiedInput:
         if start >= stop:
             return b""
         begin, end = start // block * block, min(-(-stop // block) * block, size)
-        content = self._file.read_at(end - begin, begin)
+        self._file.seek(begin)
+        content = memoryview(self._file.read_buffer(end - begin))
         self.digest.check_size(self.path, size - (end - begin) + len(content))
         self.digest.check(self.path, content, begin)
         self._at = stop
-        return memoryview(content)[start - begin : stop - begin]
+        return content[start - begin : stop - begin]
 
     def seek(self, offset: int, whence: int = 0) -> int:
         """Go on reading elsewhere."""
