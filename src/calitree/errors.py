@@ -112,27 +112,6 @@ class EngineError(CalitreeError):
     """
 
 
-class MissingRelationError(EngineError):
-    """The rows of a relation are needed, and they are not where they were when the tree was saved.
-
-    Attributes:
-        relation: Its name.
-
-    Example:
-        >>> raise MissingRelationError("sales", "sales.parquet is not there")  # doctest: +ELLIPSIS
-        Traceback (most recent call last):
-            ...
-        calitree.errors.MissingRelationError: This needs the rows of sales, and sales.parquet is not there. ...
-    """
-
-    def __init__(self, relation: str, reason: str) -> None:
-        super().__init__(
-            f"This needs the rows of {relation}, and {reason}. What does not need them is still "
-            "answered, by the messages that were saved."
-        )
-        self.relation = relation
-
-
 class SavedError(CalitreeError):
     """A saved tree that cannot be written, or that cannot be opened or read.
 
@@ -163,7 +142,28 @@ class DamagedError(SavedError):
         self.path, self.reason = path, reason
 
 
-class DamagedRelationError(MissingRelationError, SavedError):
+class MissingRelationError(EngineError, SavedError):
+    """The rows of a relation are needed, and they are not where they were when the tree was saved.
+
+    Attributes:
+        relation: Its name.
+
+    Example:
+        >>> raise MissingRelationError("sales", "sales.parquet is not there")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        calitree.errors.MissingRelationError: This needs the rows of sales, and sales.parquet is not there. ...
+    """
+
+    def __init__(self, relation: str, reason: str) -> None:
+        super().__init__(
+            f"This needs the rows of {relation}, and {reason}. What does not need them is still "
+            "answered, by the messages that were saved."
+        )
+        self.relation = relation
+
+
+class DamagedRelationError(MissingRelationError):
     """The rows of a relation are needed, and a file of theirs in the saved tree is damaged.
 
     Attributes:

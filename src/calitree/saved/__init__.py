@@ -6,7 +6,7 @@ Example:
     >>> import calitree
     >>> print(calitree.saved.status("tree"))  # doctest: +ELLIPSIS
     /...tree: version 1, saved ... from the local engine by calitree ...
-    >>> calitree.saved.vacuum("tree")  # versions but the newest, and files of writers that were killed
+    >>> calitree.saved.vacuum("tree")  # older versions, and files of writers that were killed
     []
     >>> calitree.saved.fsck("tree").ok  # all files are what was written
     True

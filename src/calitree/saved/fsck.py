@@ -10,20 +10,21 @@ from typing import TYPE_CHECKING
 from calitree.calibration.message import Shelved
 from calitree.errors import CalitreeError, DamagedError, SavedError
 from calitree.saved.directory import Directory, data_files, name_below
+from calitree.saved.guard.checks import check
+from calitree.saved.guard.trust import Allow, AllowedPlaces
 from calitree.saved.location import SavedLocation
 from calitree.saved.manifest import MANIFESTS, Manifest, file_of, numbers, read
 from calitree.saved.read_files import decoded_logs
+from calitree.storage.arrow_types import original, schema_of_text
 from calitree.storage.digest import FileDigest, verify
-from calitree.storage.filesystem import opened, reason, shown
+from calitree.storage.filesystem import opened, own_problem, reason, shown
 from calitree.storage.table_format import (
     FileDigests,
     SavedFile,
     SavedMessage,
     SavedRelation,
-    original,
     part_path,
     parts_of,
-    schema_of_text,
 )
 from calitree.types import kind_of_arrow
 
@@ -103,7 +104,9 @@ class Fsck:
         return "\n".join([head, *table])
 
 
-def fsck(path: str | PathLike[str], all_versions: bool = False) -> Fsck:
+def fsck(
+    path: str | PathLike[str], all_versions: bool = False, *, allow: Allow | None = None
+) -> Fsck:
     """Read all files of a saved tree, and compare them with what was written. Nothing is changed.
 
     Manifests are compared with their checksums. Of each file of data the size, the digest, the checksums of
@@ -113,6 +116,7 @@ def fsck(path: str | PathLike[str], all_versions: bool = False) -> Fsck:
     Args:
         path: The directory of a saved tree, or its URL.
         all_versions: Whether to check the files of all versions; by default those of the newest.
+        allow: What `calitree.open` takes: places outside of the tree that may be looked at.
 
     Returns:
         The files and what is wrong with them; `print` shows it.
@@ -129,7 +133,7 @@ def fsck(path: str | PathLike[str], all_versions: bool = False) -> Fsck:
         ok  manifests/000000000001.json...
     """
     directory = Directory(path)
-    versions = numbers(directory)
+    versions, allowed = numbers(directory), AllowedPlaces(allow)
     if not versions:
         read(directory)  # which says why not
     manifests: dict[int, Manifest] = {}
@@ -138,6 +142,7 @@ def fsck(path: str | PathLike[str], all_versions: bool = False) -> Fsck:
         name, problem = file_of(number), None
         try:
             manifests[number] = read(directory, number)
+            check(manifests[number], str(directory))
         except SavedError as error:
             problem = str(error)
         if problem is not None or all_versions or number == versions[-1]:
@@ -145,8 +150,8 @@ def fsck(path: str | PathLike[str], all_versions: bool = False) -> Fsck:
     checked = versions if all_versions else versions[-1:]
     for number in checked:
         if number in manifests:
-            for name, check in _checks(directory, manifests[number], files):
-                files[name] = check
+            for name, seen in _checks(directory, manifests[number], files, allowed):
+                files[name] = seen
     leftovers: set[str] = set()
     if len(manifests) == len(versions):  # else a file may be that of a version which cannot be read
         incomplete = {f"{MANIFESTS}/{n}" for n in directory.names(MANIFESTS) if n[0] == "."}
@@ -156,7 +161,10 @@ def fsck(path: str | PathLike[str], all_versions: bool = False) -> Fsck:
 
 
 def _checks(
-    directory: Directory, manifest: Manifest, known: Mapping[str, FileCheck]
+    directory: Directory,
+    manifest: Manifest,
+    known: Mapping[str, FileCheck],
+    allowed: AllowedPlaces,
 ) -> Iterator[tuple[str, FileCheck]]:
     """The files of a version, but those that are known already."""
     for relation in manifest.relations:
@@ -164,13 +172,14 @@ def _checks(
             for file in part.source.files:
                 name = name_below(file.path) if part.source.place == "copied" else shown(file.path)
                 if name not in known:
-                    yield name, _relation_check(name, what, part, file)
+                    refused = allowed.readable(part).source.reason
+                    yield name, _relation_check(name, what, part, file, refused)
     for message in manifest.messages:
         name = name_below(message.table.path)
         if message.table.columns and name not in known:
             yield name, _message_check(name, message)
-    for into, log in decoded_logs(manifest.tree, directory, SavedLocation()).items():
-        names = manifest.tree.get("read_segments", {}).get(into, ())
+    for into, log in decoded_logs(manifest.tree, directory, SavedLocation(allowed)).items():
+        names = manifest.tree.read_segments.get(into, ())
         for name, segment in zip(names, log.segments, strict=True):
             if name not in known:
                 what, problem = f"files read into {into}", None
@@ -190,8 +199,12 @@ def _parts(relation: SavedRelation) -> Iterator[tuple[SavedRelation, str]]:
                 yield relation.part(rows), f"rows {verb} {relation.name}"
 
 
-def _relation_check(name: str, what: str, part: SavedRelation, file: SavedFile) -> FileCheck:
-    problem, digest = file.problem, file.digest
+def _relation_check(
+    name: str, what: str, part: SavedRelation, file: SavedFile, refused: str
+) -> FileCheck:
+    copied = part.source.place == "copied"
+    problem = (own_problem(file.path) if copied else refused) or file.problem
+    digest = file.digest
     if problem is None and part.source.place == "copied":
         problem = _problem(file.path, {} if digest is None else {"": digest}, part)
     return FileCheck(name, what, problem, digest is not None)
@@ -200,7 +213,7 @@ def _relation_check(name: str, what: str, part: SavedRelation, file: SavedFile) 
 def _message_check(name: str, message: Shelved) -> FileCheck:
     source, target = message.edge
     table = message.table
-    problem = _problem(table.path, table.digests, table)
+    problem = own_problem(table.path) or _problem(table.path, table.digests, table)
     return FileCheck(name, f"message {source}→{target}", problem, bool(table.digests))
 
 

@@ -25,7 +25,9 @@ from calitree.engines.api.protocol import Engine, Persistent
 from calitree.errors import MissingRelationError, SavedError
 from calitree.jointree.schema import Relation
 from calitree.saved.directory import RELATIONS, DataFiles
+from calitree.saved.guard.trust import sealed
 from calitree.saved.location import SavedLocation
+from calitree.storage.arrow_types import schema_of_text, text_of_schema
 from calitree.storage.filesystem import reason
 from calitree.storage.table_format import (
     Origin,
@@ -34,8 +36,6 @@ from calitree.storage.table_format import (
     SavedRelation,
     SavedRows,
     Source,
-    schema_of_text,
-    text_of_schema,
     write_parquet,
 )
 from calitree.types import Kind
@@ -215,7 +215,7 @@ def _saved_relation(name: str, table: Table, revision: int, origin: Origin) -> S
         rows=table.rows,
         null_free=table.null_free,
         nbytes=origin.nbytes,
-        source=Source("nowhere") if origin.source is None else origin.source,
+        source=Source("nowhere") if origin.source is None else sealed(origin.source),
         unsupported=dict(table.unsupported),
     )
 

@@ -8,7 +8,10 @@ from os import PathLike
 
 from calitree.calibration.message import Shelved
 from calitree.saved.directory import Directory
+from calitree.saved.guard.checks import check
+from calitree.saved.guard.trust import Allow, AllowedPlaces
 from calitree.saved.manifest import numbers, read
+from calitree.storage.filesystem import own_problem
 from calitree.storage.table_format import SavedFile, SavedRelation, part_path
 
 
@@ -94,12 +97,15 @@ class Status:
         return "\n".join(lines)
 
 
-def status(path: str | PathLike[str], version: int | None = None) -> Status:
+def status(
+    path: str | PathLike[str], version: int | None = None, *, allow: Allow | None = None
+) -> Status:
     """Report what a directory holds, and whether the rows of the relations can be read.
 
     Args:
         path: The directory of a saved tree, or its URL.
         version: The number of a saved version; the newest without it.
+        allow: What `calitree.open` takes: places outside of the tree that may be looked at.
 
     Returns:
         The report; `print` shows it.
@@ -116,18 +122,20 @@ def status(path: str | PathLike[str], version: int | None = None) -> Status:
     """
     directory = Directory(path)
     manifest = read(directory, version)
+    check(manifest, str(directory))
+    allowed = AllowedPlaces(allow)
     return Status(
         path=str(directory),
         version=manifest.number,
         versions=tuple(numbers(directory)),
         created=manifest.created,
         calitree=manifest.calitree,
-        engine=manifest.tree["engine"],
+        engine=manifest.tree.engine,
         measures={
-            name: given if isinstance(given, str) else f"{given['semiring']['name']} of its own"
-            for name, given in manifest.tree["measures"].items()
+            name: given if isinstance(given, str) else f"{given.semiring.name} of its own"
+            for name, given in manifest.tree.measures.items()
         },
-        relations=tuple(map(_relation_status, manifest.relations)),
+        relations=tuple(_relation_status(r, allowed.readable(r)) for r in manifest.relations),
         messages=len(manifest.messages),
         nbytes=sum(message.table.nbytes for message in manifest.messages),
         damaged=tuple(filter(None, map(_message_problem, manifest.messages))),
@@ -136,11 +144,12 @@ def status(path: str | PathLike[str], version: int | None = None) -> Status:
 
 def _message_problem(message: Shelved) -> str | None:
     path, digests = message.table.path, message.table.digests
+    problem = own_problem(path) if message.table.columns else None
     files = (SavedFile(part_path(path, name), 0, (), digests[name]) for name in digests)
-    return next((file.problem for file in files if file.problem), None)
+    return problem or next((file.problem for file in files if file.problem), None)
 
 
-def _relation_status(relation: SavedRelation) -> RelationStatus:
+def _relation_status(relation: SavedRelation, readable: SavedRelation) -> RelationStatus:
     source, problem = relation.source, None
     if source.place == "copied":
         where = "copied"
@@ -150,10 +159,12 @@ def _relation_status(relation: SavedRelation) -> RelationStatus:
     elif source.place == "table":
         where = f"in Spark's table {source.table}"
     else:
-        where, problem = "not saved", source.reason
+        where = "not saved"
+    if readable.source.place == "nowhere":
+        problem = readable.source.reason
     if problem is None:
         parts = [relation.part(rows) for change in relation.changes for rows in change.parts]
-        files = [file for part in (relation, *parts) for file in part.source.files]
-        problem = next((file.problem for file in files if file.problem), None)
+        problems = (part.source.problem for part in (relation, *parts))
+        problem = next(filter(None, problems), None)
     changes = sum(change.touched for change in relation.changes)
     return RelationStatus(relation.name, relation.current_rows, where, problem, changes)

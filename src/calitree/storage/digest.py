@@ -13,11 +13,12 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, Annotated, BinaryIO, TypeAlias
 
 from calitree.cache import cached_property
 from calitree.errors import DamagedError
 from calitree.storage.filesystem import is_url, opened, reason, shown
+from calitree.storage.json_codec import Count
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,13 +38,24 @@ PIECE_BYTES = 16 << 20
 """Read at a time where a file is only compared."""
 
 
+def _positive(value: int) -> int:
+    if not 0 < value < 1 << 63:
+        raise ValueError("is no size of a block")
+    return value
+
+
+def _base64(text: str) -> str:
+    base64.b64decode(text, validate=True)
+    return text
+
+
 @dataclass(frozen=True)
 class FileDigest:
     """The size of a file, that of its blocks, and their digests one after the other in base 64."""
 
-    size: int
-    block: int
-    blocks: str
+    size: Count
+    block: Annotated[int, _positive]
+    blocks: Annotated[str, _base64]
 
     @classmethod
     def of(cls, content: bytes) -> FileDigest:

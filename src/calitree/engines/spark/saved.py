@@ -27,6 +27,7 @@ from calitree.engines.spark.read import CHECKED_PAGES, is_table, read
 from calitree.engines.spark.runtime import Runtime
 from calitree.engines.spark.table import SparkTable, arrow_schema, quoted
 from calitree.errors import DamagedError, DamagedRelationError, EngineError, MissingRelationError
+from calitree.storage.arrow_types import portable, schema_of_text, text_of_schema
 from calitree.storage.digest import FileDigest, parquet_file, verify
 from calitree.storage.filesystem import is_url, shown, url_of
 from calitree.storage.table_format import (
@@ -40,10 +41,7 @@ from calitree.storage.table_format import (
     file_at,
     part_path,
     parts_of,
-    portable,
     read_parquet,
-    schema_of_text,
-    text_of_schema,
     write_parquet,
 )
 from calitree.types import Kind
@@ -112,20 +110,16 @@ def _rows_of(runtime: Runtime, saved: SavedRelation, fields: dict[str, Field]) -
     source, name = saved.source, saved.name
     if source.place == "nowhere":
         raise MissingRelationError(name, source.reason)
-    for file in source.files:
-        if (file.stamp or source.place == "copied") and file.problem is not None:
-            raise MissingRelationError(name, file.problem)
+    if source.place == "copied" or all(file.stamp for file in source.files):
+        source.check(name)
     files = [file.path for file in source.files]
     if source.place == "copied":
-        digest = source.files[0].digest
-        try:
-            rows = read_parquet(files[0], {} if digest is None else {"": digest})
-        except DamagedError as error:
-            raise DamagedRelationError(name, error) from error
-        return runtime.local_frame(arrow_for_spark(name, rows))
+        return runtime.local_frame(arrow_for_spark(name, _copied_rows(name, source.files[0])))
     given = source.table if source.place == "table" else files[0] if len(files) == 1 else files
     try:
         with explained(f"read {name}"):
+            if source.place == "table" and not is_table(runtime.session, source.table):
+                raise EngineError(f"there is no Spark table {source.table!r}")  # nor is it a path
             frame = read(runtime.session, name, given)
             assert frame is not None
             columns = fields_of(name, frame.columns, frame.schema)
@@ -137,6 +131,14 @@ def _rows_of(runtime: Runtime, saved: SavedRelation, fields: dict[str, Field]) -
             return frame.selectExpr(*casts)
     except EngineError as error:
         raise MissingRelationError(name, str(error).rstrip(".")) from error
+
+
+def _copied_rows(name: str, file: SavedFile) -> pa.Table:
+    """The rows of a relation that are in the directory of the tree."""
+    try:
+        return read_parquet(file.path, {} if file.digest is None else {"": file.digest})
+    except DamagedError as error:
+        raise DamagedRelationError(name, error) from error
 
 
 # -- messages -------------------------------------------------------------------------------------
@@ -223,7 +225,7 @@ def restored_message(runtime: Runtime, saved: SavedMessage) -> SparkTable:
     if not saved.columns:
         held = pa.table({"c0": [True] * saved.rows})
         return SparkTable(runtime, label, {}, held=held, key=frozenset())
-    schema = schema_of_text(saved.schema)
+    schema = saved.types
     fields = _fields(label, [column.name for column in saved.columns], schema)
     for column, dtype in zip(saved.columns, schema.types, strict=True):
         field = replace(fields[column.name], exact=column.exact)
@@ -248,6 +250,7 @@ def restored_message(runtime: Runtime, saved: SavedMessage) -> SparkTable:
 def _message_frame(runtime: Runtime, saved: SavedMessage, fields: list[Field]) -> DataFrame:
     if saved.nbytes <= MAX_COLLECTED_BYTES:
         return runtime.local_frame(arrow_for_spark("a saved message", saved.read()))
+    saved.check()
     _check_by_spark(runtime, saved)
     columns = _converted(fields, _RESTORED, "CAST({name} AS {type})")
     with explained(f"read {shown(saved.path)}"):

@@ -28,6 +28,7 @@ from calitree.errors import (
     MissingRelationError,
     SchemaError,
 )
+from calitree.storage.arrow_types import original, portable, schema_of_text, text_of_schema
 from calitree.storage.column_types import supported_columns
 from calitree.storage.files import is_parquet
 from calitree.storage.filesystem import map_paths, reason, shown
@@ -41,10 +42,6 @@ from calitree.storage.table_format import (
     SavedRelation,
     Source,
     file_at,
-    original,
-    portable,
-    schema_of_text,
-    text_of_schema,
     write_parquet,
 )
 from calitree.types import Kind, kind_of_arrow
