@@ -43,6 +43,9 @@ from calitree.engines.spark.session import spark_session
 from calitree.errors import (
     CalitreeError,
     ConflictError,
+    DamagedError,
+    DamagedRelationError,
+    DamagedWarning,
     EngineError,
     ExpressionError,
     MissingRelationError,
@@ -63,7 +66,7 @@ from calitree.query.custom import CustomMeasure, aggregate
 from calitree.results.diff import Difference
 from calitree.results.having import Selected
 from calitree.results.result import Result
-from calitree.saved import RelationStatus, Status
+from calitree.saved import FileCheck, Fsck, RelationStatus, Status
 from calitree.stream import Stream
 from calitree.version import __version__
 from calitree.wide_table import WideTable
@@ -100,11 +103,16 @@ __all__ = [
     "ConflictError",
     "Cube",
     "CustomMeasure",
+    "DamagedError",
+    "DamagedRelationError",
+    "DamagedWarning",
     "Difference",
     "EngineError",
     "Estimate",
     "Explanation",
     "ExpressionError",
+    "FileCheck",
+    "Fsck",
     "Groups",
     "Hypertree",
     "JoinGraph",

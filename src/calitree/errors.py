@@ -9,6 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+WAYS_OUT = (
+    "Put it back from a copy of the tree, open another version, or calibrate the tree anew; "
+    "`calitree fsck` tells which files are damaged."
+)
+"""What can be done about a damaged file."""
+
 
 class CalitreeError(Exception):
     """The base of all errors below, so that one `except` catches them.
@@ -106,7 +112,37 @@ class EngineError(CalitreeError):
     """
 
 
-class MissingRelationError(EngineError):
+class SavedError(CalitreeError):
+    """A saved tree that cannot be written, or that cannot be opened or read.
+
+    >>> import calitree as ct
+    >>> ct.open("absent", engine="local")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    calitree.errors.SavedError: There is no directory ...absent.
+    """
+
+
+class DamagedError(SavedError):
+    """A file of a saved tree is not there, or is not what was written to it.
+
+    Attributes:
+        path: The file.
+        reason: What is wrong with it.
+
+    Example:
+        >>> raise DamagedError("messages/c0.parquet", "it has 3 bytes, and should have 9")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        calitree.errors.DamagedError: messages/c0.parquet is damaged: it has 3 bytes, and should have 9. ...
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path} is damaged: {reason}. {WAYS_OUT}")
+        self.path, self.reason = path, reason
+
+
+class MissingRelationError(EngineError, SavedError):
     """The rows of a relation are needed, and they are not where they were when the tree was saved.
 
     Attributes:
@@ -127,14 +163,32 @@ class MissingRelationError(EngineError):
         self.relation = relation
 
 
-class SavedError(CalitreeError):
-    """A saved tree that cannot be written, or that cannot be opened.
+class DamagedRelationError(MissingRelationError):
+    """The rows of a relation are needed, and a file of theirs in the saved tree is damaged.
 
-    >>> import calitree as ct
-    >>> ct.open("absent", engine="local")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-        ...
-    calitree.errors.SavedError: There is no directory ...absent.
+    Attributes:
+        relation: Its name.
+        path: The file.
+
+    Example:
+        >>> damage = DamagedError("relations/sales.parquet", "it has 3 bytes, and should have 9")
+        >>> raise DamagedRelationError("sales", damage)  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        calitree.errors.DamagedRelationError: This needs the rows of sales, and relations/sales.parquet is ...
+    """
+
+    def __init__(self, relation: str, damage: DamagedError) -> None:
+        super().__init__(relation, f"{damage.path} is damaged: {damage.reason}. {WAYS_OUT[:-1]}")
+        self.path = damage.path
+
+
+class DamagedWarning(UserWarning):
+    """A message of a saved tree is damaged, and is computed anew from the relations.
+
+    >>> import warnings
+    >>> warnings.simplefilter("error", DamagedWarning)  # rather stop than compute anew
+    >>> warnings.resetwarnings()
     """
 
 

@@ -25,6 +25,7 @@ from calitree.jointree.schema import (
 )
 from calitree.progress import Progress
 from calitree.query.binder import MeasureLike, Question, check_list
+from calitree.saved.guard.trust import Allow
 from calitree.saved.reader import read_tree
 from calitree.wide_table import WideTable
 
@@ -260,17 +261,24 @@ class JoinGraph:
 
 
 def open_tree(
-    path: str | PathLike[str], engine: Any = None, version: int | None = None
+    path: str | PathLike[str],
+    engine: Any = None,
+    version: int | None = None,
+    *,
+    allow: Allow | None = None,
 ) -> WideTable:
     """Open a tree that `WideTable.save` has saved; in `calitree` it is called `open`.
 
     What a query needs beyond the saved messages is read from the relations, if they are still where they
-    were.
+    were. Nothing in a saved tree is run as a program. Files and tables outside of it are read only if this
+    user has saved the tree on this machine, or allows them here: see docs/security.md.
 
     Args:
         path: The directory.
         engine: What `JoinGraph` takes, whatever engine the tree was saved from.
         version: The number of an older version; the newest by default.
+        allow: Directories, files or URLs outside of the tree, with all that is below them, and names of
+            Spark's tables, that may be read although somebody else has saved the tree.
 
     Returns:
         The wide table, as it was saved.
@@ -285,7 +293,7 @@ def open_tree(
         >>> open_tree("tree", engine="local").query().rows()
         [{'n': 2}]
     """
-    return WideTable(*read_tree(path, engine_of(engine), version))
+    return WideTable(*read_tree(path, engine_of(engine), version, allow))
 
 
 def _pairs(left: str, right: str, on: On | None) -> list[tuple[str, str]]:

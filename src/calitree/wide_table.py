@@ -325,7 +325,7 @@ class WideTable(TreeView):
             [{'revenue': 35}]
         """
         if self.branch.is_past:  # it does not come from where the tree is by now
-            self.saved = Saves(self.saved.last)
+            self.saved = Saves(self.saved.last, self.saved.allowed)
         return save(self.branch, self.saved, path, copy_below)
 
     def reload(self) -> int:

@@ -125,8 +125,9 @@ def test_versions(tmp_path: Path) -> None:
     assert ask(tree, "-m", "revenue", "--version", 1) == "revenue\n75\n"
     assert "version 1, one of 2" in out("status", tree, "--version", 1)
     deleted = out("vacuum", tree).splitlines()
-    assert deleted[0] == "deleted manifests/000000000001.json"
-    assert len(deleted) == 5, "with two messages and two copies"
+    assert deleted == ["deleted manifests/000000000001.json"]
+    deleted = out("vacuum", tree, "--grace", 0).splitlines()
+    assert len(deleted) == 4, "two messages and two copies"
     assert out("vacuum", tree) == ""
     (Path(tree) / "messages" / "left.parquet").write_bytes(b"")
     assert out("vacuum", tree, "--keep", 2) == ""
@@ -296,7 +297,7 @@ def test_wrong_questions(tree: str, arguments: list[str], message: str) -> None:
     )
 
 
-@pytest.mark.parametrize("command", ["query", "status", "vacuum"])
+@pytest.mark.parametrize("command", ["query", "status", "fsck", "vacuum"])
 def test_there_is_no_tree(command: str, tmp_path: Path) -> None:
     assert refusal(command, tmp_path / "x") == f"There is no directory {tmp_path}/x."
     message = f"{tmp_path} is no saved tree: it has no manifest. See WideTable.save."
@@ -395,16 +396,35 @@ def test_interrupting(tmp_path: Path) -> None:
     assert not (tmp_path / "tree").exists()
 
 
+def test_fsck(tmp_path: Path) -> None:
+    file, tree = shop.write(tmp_path), tmp_path / "tree"
+    out("calibrate", file, "--out", tree, "--engine", "local", "-q")
+    first, *lines = out("fsck", tree).splitlines()
+    assert first == f"{tree}: 5 files of version 1, 0 damaged"
+    assert [line.split()[0] for line in lines] == ["ok"] * 5
+    assert lines[0].split() == ["ok", "manifests/000000000001.json", "version", "1"]
+    for message in (tree / "messages").iterdir():
+        message.write_bytes(message.read_bytes()[:-1])
+    done = run("fsck", str(tree), "--all")
+    assert (done.exit_code, done.stderr) == (1, "")
+    assert "2 damaged\ndamaged  messages/" in done.stdout
+    done = process("query", tree, "--engine", "local")
+    assert (done.returncode, done.stdout) == (0, "n  revenue\n4  75\n")
+    assert f"calitree: {tree}/messages/" in done.stderr
+    assert all(line.startswith("calitree: ") for line in done.stderr.splitlines())
+
+
 # -- help ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
-        ([], ["calibrate", "query", "status", "vacuum", "demo", "warm-up", "--version"]),
+        ([], ["calibrate", "query", "status", "fsck", "vacuum", "demo", "warm-up", "--version"]),
         (["calibrate"], ["[relations]", "[[joins]]", "[measures]", "--out", "--in-process"]),
         (["query"], ["--by", "--where", "name=EXPRESSION", "csv", "--output", "--plan"]),
         (["status"], ["which relations are missing"]),
+        (["fsck"], ["--all", "Exit status 1 if a file is damaged"]),
         (["vacuum"], ["--keep", "--grace", "nobody should be saving"]),
     ],
 )

@@ -153,7 +153,7 @@ def read_again_and_again(tell):
             assert found["n"] == sum(there.values())
             assert found["units"] == 2220 + sum(b * n for b, n in there.items())
             assert wide.state.streams.get("s", 0) == last
-        except ct.EngineError:  # the version was vacuumed away
+        except ct.SavedError:  # the version was vacuumed away
             wide = ct.open(directory, engine="local")
             continue
         except BaseException as error:

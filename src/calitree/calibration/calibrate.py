@@ -9,8 +9,10 @@ bag sends at one time is one contraction, so that a large relation is read once 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from calitree.calibration.compiler import Call, Wiring, merged_call
+from calitree.calibration.damage import without_damaged
 from calitree.calibration.maintenance import refresh_messages
 from calitree.calibration.message import Message, MessageKey
 from calitree.calibration.planning.placement import Placement
@@ -104,6 +106,15 @@ def calibrate(
     is_main: bool = True,
 ) -> tuple[Plan, Messages]:
     """All messages of some pivots, for the caller to keep, and the plan that computed them."""
+    return without_damaged(snapshot, partial(_calibrate, snapshot, pivots, progress, is_main))
+
+
+def _calibrate(
+    snapshot: Snapshot,
+    pivots: Sequence[Placement],
+    progress: Progress | bool | None,
+    is_main: bool,
+) -> tuple[Plan, Messages]:
     state = snapshot.state
     stored: dict[MessageKey, list[Message]] = {}
     measured: dict[MessageKey | None, Measured] = {}
@@ -121,6 +132,7 @@ def calibrate(
             if message not in alike:
                 alike.append(message)
     plan = plan_calibration(snapshot.schema, pivots, stored, tuple(refreshed))
+    plan = plan.with_damage(state.store.damaged)
     calibration = Calibration(snapshot, pivots, stored, plan)
     done, total = 0, len(plan.computed)
     if plan.steps:

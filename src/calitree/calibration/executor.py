@@ -9,10 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from calitree.calibration.adjust import Adjustment, adjustment
 from calitree.calibration.compiler import Compiled, compile_plan
+from calitree.calibration.damage import without_damaged
 from calitree.calibration.maintenance import refresh_messages
 from calitree.calibration.message import Message, MessageKey
 from calitree.calibration.planning.plan import Measured, Plan
@@ -41,6 +43,10 @@ class Answer(NamedTuple):
 
 def answer(snapshot: Snapshot, question: Question, is_main: bool) -> Answer:
     """Answer a question. What it computes is kept as that of the tree itself if `is_main`."""
+    return without_damaged(snapshot, partial(_answer, snapshot, question, is_main))
+
+
+def _answer(snapshot: Snapshot, question: Question, is_main: bool) -> Answer:
     state, key = snapshot.state, question.key
     is_pivot = key == state.pivot_key
     adjusted = _adjusted(snapshot) if is_pivot else None
@@ -55,7 +61,7 @@ def answer(snapshot: Snapshot, question: Question, is_main: bool) -> Answer:
         # Perhaps there is a plan without it.
         state.set_missing(error.relation)
         snapshot.cache.forget_plans()
-        return answer(snapshot, question, is_main)
+        return _answer(snapshot, question, is_main)
     state.store.touch(compiled.reused)
     for message in messages:
         state.store.keep(message)
@@ -66,6 +72,10 @@ def answer(snapshot: Snapshot, question: Question, is_main: bool) -> Answer:
 
 def plan(snapshot: Snapshot, question: Question) -> Plan:
     """How a question would be answered."""
+    return without_damaged(snapshot, partial(_plan, snapshot, question))
+
+
+def _plan(snapshot: Snapshot, question: Question) -> Plan:
     state = snapshot.state
     plans = snapshot.cache.plans(state.store.epoch)
     compiled = plans.get(question.key)

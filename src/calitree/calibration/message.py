@@ -16,17 +16,33 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, fields
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from calitree.cache import LRUCache, cached_property
-from calitree.engines.api.contraction import Table
-from calitree.engines.api.semiring import Semiring
+from calitree.engines.api.contraction import Table, parts_of_column
+from calitree.engines.api.semiring import Scalar, Semiring
 from calitree.query.annotation import Aggregate, Annotation, Augment, Exclude, Update
 from calitree.sql.parser import Expression
+from calitree.storage.json_codec import MalformedError, parse, reader
 from calitree.storage.table_format import SavedMessage
 
 TEXTS_CACHED = 1_000
 """Aggregates of which a saved message remembers the column."""
+
+AnnotationText = (
+    tuple[Literal["GroupBy", "SumOut", "Exclude", "Augment", "Select"], str]
+    | tuple[Literal["Update"], str, int]
+    | tuple[Literal["Detach"], str, tuple[str, ...]]
+)
+"""An annotation in the text of a key: the name of its class, and its fields."""
+
+_KEY_TEXT = reader(tuple[str, str, tuple[str, ...]])
+_ANNOTATION = reader(AnnotationText)
+_Texts: TypeAlias = tuple[str, ...]
+_Scalars: TypeAlias = tuple[Scalar, ...]
+_AGGREGATE_TEXT = reader(
+    tuple[tuple[str, _Texts, _Texts, _Texts, _Scalars, _Scalars, bool], _Texts]
+)
 
 
 @dataclass(frozen=True)
@@ -102,10 +118,15 @@ class MessageKey:
     @cached_property
     def digest(self) -> str:
         """A hash of its text, by which files are named."""
-        return hashlib.sha256(self.text.encode()).hexdigest()[:32]
+        return digest_of(self.text)
 
     def __str__(self) -> str:
         return f"{self.source}→{self.target}"
+
+
+def digest_of(text: str) -> str:
+    """The hash of the text of a key."""
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def aggregate_text(aggregate: Aggregate) -> str:
@@ -191,10 +212,38 @@ class Shelved:
     table: SavedMessage
 
     @cached_property
-    def _parts(self) -> tuple[tuple[str, str], list[tuple[str, list[Any]]]]:
+    def _parts(self) -> tuple[tuple[str, str], list[tuple[str, AnnotationText]]]:
         """The edge, and the text of each annotation with its class and its fields."""
-        source, target, annotations = json.loads(self.text)
-        return (source, target), [(text, json.loads(text)) for text in annotations]
+        source, target, annotations = _KEY_TEXT(parse(self.text.encode()))
+        return (source, target), [(text, _ANNOTATION(parse(text.encode()))) for text in annotations]
+
+    def check(self, components: dict[str, tuple[str, ...]]) -> None:
+        """A `ValueError` if it is not a message as they are saved, whatever the tree.
+
+        `components` are those of the aggregates that other messages have, by their texts.
+        """
+        if digest_of(self.text) != self.digest:
+            raise MalformedError("has a key that is not its own")
+        names = [column.name for column in self.table.columns]
+        if len(set(names)) < len(names):
+            raise MalformedError("has two columns of one name")
+        annotations = {column.name for column in self.table.columns if column.annotation}
+        for text, name in self.columns.items():
+            if text not in components:
+                components[text] = _AGGREGATE_TEXT(parse(text.encode()))[0][1]
+            if not annotations.issuperset(parts_of_column(name, components[text])):
+                raise MalformedError(f"lacks the column {name[:40]!r}")
+        if not names and self.table.rows > 1:
+            raise MalformedError(f"has {self.table.rows} rows without a column")
+
+    def check_attributes(self, implied: frozenset[str]) -> None:
+        """A `ValueError` if it keeps other attributes than its key says; `implied` are those of its edge."""
+        groups = {name for name, *_ in self._fields("GroupBy")}
+        expected = (implied - {name for name, *_ in self._fields("SumOut")}) | groups
+        kept = set(self.table.attributes)
+        partly = any(map(self._fields, ("Exclude", "Augment", "Detach")))
+        if not (groups <= kept <= expected if partly else kept == expected):
+            raise MalformedError("keeps other attributes than its key says")
 
     @property
     def edge(self) -> tuple[str, str]:
@@ -222,7 +271,7 @@ class Shelved:
         """The relations joined that the tree did not have at first."""
         return frozenset(relation for (relation,) in self._fields("Augment"))
 
-    def _fields(self, kind: str) -> list[list[Any]]:
+    def _fields(self, kind: str) -> list[Any]:
         return [fields for _, (name, *fields) in self._parts[1] if name == kind]
 
 

@@ -11,6 +11,7 @@ from sqlglot import exp
 from calitree.cache import cached_property
 from calitree.calibration.message import column_names
 from calitree.engines.api.contraction import stored_parts
+from calitree.errors import SavedError
 from calitree.query.annotation import COUNT
 from calitree.query.binder import Query
 from calitree.sql.nodes import column, kind_of
@@ -146,7 +147,10 @@ def _stored(compute: Compute, dtype: pa.DataType) -> Compute:
             return values  # of more digits than a decimal has
         if pa.types.is_integer(values.type) and pa.types.is_decimal(dtype):
             values = values.cast(pa.decimal128(19, 0))  # as Arrow goes by types, not by values
-        return values.cast(dtype)
+        try:
+            return values.cast(dtype)
+        except pa.ArrowInvalid as error:  # only what a saved tree says wrongly of its columns
+            raise SavedError(f"A saved message has no values of its column: {error}.") from error
 
     return column
 

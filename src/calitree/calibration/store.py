@@ -13,7 +13,9 @@ from threading import RLock
 
 from calitree.calibration.message import ColumnsByText, Message, MessageKey, Shelved
 from calitree.engines.api.contraction import Table
+from calitree.errors import DamagedError
 from calitree.query.annotation import Aggregate
+from calitree.storage.filesystem import shown
 from calitree.storage.table_format import SavedMessage
 
 REVISIONS_KEPT = 8
@@ -50,6 +52,10 @@ class Store:
         for message in shelved:
             self._shelf.setdefault(message.digest, []).append(message)
         self._restore = restore
+        self.damaged: dict[MessageKey, str] = {}
+        """Messages that were dropped as their files are damaged, and what is wrong with these."""
+        self._was_pinned: set[MessageKey] = set()
+        """Those of them that are to be pinned again once they are computed."""
         self.has_revisions = False
         """Whether there was ever a message of a revision that is not the first."""
         self._lock = RLock()
@@ -63,6 +69,7 @@ class Store:
             other._kept = self._kept.copy()
             other._times = {key: dict(times) for key, times in self._times.items()}
             other._shelf = {digest: list(shelved) for digest, shelved in self._shelf.items()}
+            other.damaged, other._was_pinned = dict(self.damaged), set(self._was_pinned)
             return other
 
     def find(self, key: MessageKey, aggregates: Iterable[Aggregate]) -> Message | None:
@@ -138,6 +145,8 @@ class Store:
     def _evict(self, message: Message) -> None:
         self.kept_bytes -= self._kept.pop(message)
         self._remove(message)
+        if message.shelved is not None:
+            self._shelf.setdefault(message.key.digest, []).append(message.shelved)
 
     def touch(self, messages: Iterable[Message]) -> None:
         """Note that these were used now."""
@@ -163,8 +172,12 @@ class Store:
             self.epoch += 1
 
     def keep(self, message: Message) -> None:
-        """Keep while there is room."""
+        """Keep while there is room, or pin if it stands for one that was damaged and pinned."""
         with self._lock:
+            if message.key in self._was_pinned:
+                self._was_pinned.remove(message.key)
+                self.pin(message)
+                return
             for known in self._messages.get(message.key, ()):
                 if len(known.columns) == len(message.columns) and known.covers(message):
                     return
@@ -197,8 +210,19 @@ class Store:
             self._times[key.timeless].pop(key, None)
             if not self._times[key.timeless]:
                 del self._times[key.timeless]
-        if message.shelved is not None:
-            self._shelf.setdefault(key.digest, []).append(message.shelved)
+
+    def drop(self, damage: DamagedError) -> bool:
+        """Forget the messages of a file that is damaged; False if there is none."""
+        with self._lock:
+            dropped = [m for m, _ in self.messages if m.shelved and _is_in(m.shelved, damage)]
+            for message in dropped:
+                self.damaged[message.key] = damage.reason
+                if message in self._kept:
+                    self.kept_bytes -= self._kept.pop(message)
+                else:
+                    self._was_pinned.add(message.key)
+                self._remove(message)
+            return bool(dropped)
 
     def _take(self, key: MessageKey, restore: Restore) -> None:
         """Take the messages of a key from the shelf. Nothing of them is read yet."""
@@ -238,3 +262,7 @@ class Store:
     def __len__(self) -> int:
         with self._lock:
             return sum(map(len, (*self._messages.values(), *self._shelf.values())))
+
+
+def _is_in(shelved: Shelved, damage: DamagedError) -> bool:
+    return shown(shelved.table.path) == damage.path

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import re
 import traceback
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from typer.core import TyperGroup
@@ -15,12 +16,14 @@ from typer.core import TyperGroup
 from calitree.apps.verify import Verification
 from calitree.cli.formats import check_format, write
 from calitree.cli.model import ModelFile
+from calitree.cli.options import Allow, EngineName, Grace, Tree, Version
 from calitree.engines.spark.session import spark_session
 from calitree.engines.spark.session.launch import LOCAL
 from calitree.engines.spark.session.startup import warm_up as archive_classes
-from calitree.errors import CalitreeError, EngineError, QueryError, did_you_mean
+from calitree.errors import CalitreeError, DamagedWarning, EngineError, QueryError, did_you_mean
 from calitree.join_graph import open_tree
 from calitree.query.binder import MeasureLike
+from calitree.saved import fsck as check_files
 from calitree.saved import status as status_of
 from calitree.saved import vacuum as vacuum_tree
 from calitree.saved.directory import Directory
@@ -55,13 +58,8 @@ app = typer.Typer(
     context_settings={"max_content_width": 100},
 )
 
-ENGINE = "Who computes: hybrid, spark or local; hybrid if PySpark is installed, else local."
 NAMED = re.compile(r"\s*([^\W\d]\w*)\s*=\s*(.+)", re.DOTALL)
 """A new measure: its name, and its SQL."""
-
-Tree = Annotated[str, typer.Argument(help="The directory (or URL) of a saved tree.")]
-EngineName = Annotated[str | None, typer.Option(help=ENGINE)]
-Version = Annotated[int | None, typer.Option(help="An older version of the tree.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -168,6 +166,7 @@ def query(
     engine: EngineName = None,
     master: Annotated[str | None, typer.Option(help="Where Spark runs, if it is needed.")] = None,
     version: Version = None,
+    allow: Allow = None,
 ) -> None:
     """Ask a saved tree: any groups, filters and measures.
 
@@ -183,7 +182,7 @@ def query(
     parquet  with --output only
     """
     check_format(form, output)
-    wide = open_tree(tree, _engine(engine, master, None, None), version)
+    wide = open_tree(tree, _engine(engine, master, None, None), version, allow=allow)
     asked: dict[str, Any] = {
         "group_by": by or (),
         "where": where,
@@ -200,13 +199,15 @@ def query(
 
 
 @app.command()
-def verify(tree: Tree, engine: EngineName = None, version: Version = None) -> None:
+def verify(
+    tree: Tree, engine: EngineName = None, version: Version = None, allow: Allow = None
+) -> None:
     """Ask a saved tree, and the join really built, and compare.
 
     It says who built the join, and whether it was asked in the texts as given. Exit status 1 if any
     answer differs.
     """
-    checked: Verification = open_tree(tree, engine, version).verify()
+    checked: Verification = open_tree(tree, engine, version, allow=allow).verify()
     typer.echo(str(checked))
     if not checked.ok:
         raise typer.Exit(1)
@@ -216,24 +217,41 @@ def verify(tree: Tree, engine: EngineName = None, version: Version = None) -> No
 def status(
     tree: Tree,
     version: Version = None,
+    allow: Allow = None,
 ) -> None:
     """Tell what a saved tree holds, and which relations are missing."""
-    typer.echo(str(status_of(tree, version)))
+    typer.echo(str(status_of(tree, version, allow=allow)))
+
+
+@app.command()
+def fsck(
+    tree: Tree,
+    all_versions: Annotated[
+        bool, typer.Option("--all", help="Check the files of all versions, not of the newest only.")
+    ] = False,
+    allow: Allow = None,
+) -> None:
+    """Compare all files of a saved tree with what was written.
+
+    Nothing is changed. Exit status 1 if a file is damaged or missing.
+    """
+    checked = check_files(tree, all_versions, allow=allow)
+    typer.echo(str(checked))
+    if not checked.ok:
+        raise typer.Exit(1)
 
 
 @app.command()
 def vacuum(
     tree: Tree,
     keep: Annotated[int, typer.Option(help="How many of the newest versions to keep.")] = 1,
-    grace: Annotated[
-        float,
-        typer.Option(min=0, help="Minutes for which files are left alone that no version names."),
-    ] = 60,
+    grace: Grace = 60,
 ) -> None:
-    """Delete older versions of a saved tree, and files of none.
+    """Drop older versions of a saved tree, and files that none needs.
 
-    Writers that were killed leave such files, and writers at work are about to name them: with
-    --grace 0 nobody should be saving to it meanwhile.
+    Who has a version open that is dropped may still read its files for the grace period; a later
+    vacuum deletes them. Writers that were killed leave files of no version, and writers at work are
+    about to name theirs: with --grace 0 nobody should be saving meanwhile, or reading older versions.
     """
     for name in vacuum_tree(tree, keep, grace):
         typer.echo(f"deleted {name}")
@@ -305,8 +323,20 @@ def _measures(given: list[str] | None, known: Mapping[str, MeasureLike]) -> Any:
     return measures
 
 
+def _show_warning(message: Any, category: type[Warning], *where: Any) -> None:
+    """Our own warnings are one line, as our errors are."""
+    if issubclass(category, DamagedWarning):
+        typer.echo(f"calitree: {message}", err=True)
+    else:
+        _SHOW_WARNING(message, category, *where)
+
+
+_SHOW_WARNING = warnings.showwarning
+
+
 def main() -> None:
     """Run the command line."""
+    warnings.showwarning = cast(Any, _show_warning)
     # What libraries log as an error they also raise; of Ctrl-C, py4j would log two tracebacks.
     logging.disable(logging.ERROR)
     app()

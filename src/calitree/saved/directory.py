@@ -4,11 +4,15 @@ Only one operation must be atomic: `create` makes a file of a name that nobody h
 this machine it is a link to a file that is complete and on the disk. Elsewhere one PUT of an object is
 atomic; that no other writer takes the same name at the same time is sure only where fsspec can create
 a file exclusively, so let one process at a time save to a directory of pyarrow's S3, GCS or HDFS.
+
+Everything that is read, written or deleted by its name is below the directory. The directory itself may be a
+link that the user has given; below it no link is followed.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -16,10 +20,14 @@ from typing import Any
 from uuid import uuid4
 
 from calitree.errors import SavedError
+from calitree.saved.guard import local_files as local
 from calitree.storage.filesystem import filesystem_of, is_url, reason, shown, url_of
+from calitree.storage.json_codec import MAX_BYTES
 
 MESSAGES, RELATIONS = "messages", "relations"
 """The directories of data files below that of the tree."""
+
+_OWN_NAME = re.compile(rf"(?:{MESSAGES}|{RELATIONS})/[A-Za-z0-9_][A-Za-z0-9_.=-]{{0,200}}", re.A)
 
 
 class Directory:
@@ -52,18 +60,25 @@ class Directory:
         """The names in a directory below this one; empty if it is not there."""
         from pyarrow import fs
 
+        if self.is_local:
+            return set(self._call(local.names, self._at(below)))
         selector = fs.FileSelector(self._at(below), allow_not_found=True)
         return {info.base_name for info in self._call(self.system.get_file_info, selector)}
 
     def make(self, *below: str) -> None:
-        """Make directories, if they are not there."""
+        """Make directories, if they are not there; on this machine they are then on the disk."""
         for name in below:
-            self._call(self.system.create_dir, self._at(name), recursive=True)
+            if self.is_local:
+                self._call(local.make, self._at(name))
+            else:
+                self._call(self.system.create_dir, self._at(name), recursive=True)
 
     def age(self, name: str) -> float:
         """The seconds since a file, or one in a directory, was written to; 0 if that is not known."""
         from pyarrow import fs
 
+        if self.is_local:
+            return max(0.0, time.time() - float(self._call(local.written, self._at(name))))
         infos = [self._call(self.system.get_file_info, self._at(name))]
         if infos[0].type is fs.FileType.Directory:
             inside = fs.FileSelector(self._at(name), allow_not_found=True)
@@ -84,10 +99,12 @@ class Directory:
         return time.time()
 
     def read(self, name: str) -> bytes | None:
-        """The content of a file; None if there is none."""
+        """The content of a file, of one byte more than is allowed at most; None if there is none."""
         try:
+            if self.is_local:
+                return local.read(self._at(name), MAX_BYTES + 1)
             with self.system.open_input_stream(self._at(name)) as stream:
-                content: bytes = stream.read()
+                content: bytes = stream.read(MAX_BYTES + 1)
                 return content
         except FileNotFoundError:
             return None
@@ -95,7 +112,7 @@ class Directory:
             raise self.refused(error) from error
 
     def copy(self, source: str, name: str) -> None:
-        """Copy a file, or a directory of files, from any path or URL to here."""
+        """Copy a file, or a directory of files, of another saved tree to here."""
         from pyarrow import fs
 
         system, path = filesystem_of(source)
@@ -103,13 +120,27 @@ class Directory:
             self.make(name)
         self._call(fs.copy_files, path, self._at(name), system, self.system)
 
+    def move(self, name: str, to: str) -> None:
+        """Give a file another name; its age begins anew."""
+        try:
+            if self.is_local:
+                local.move(self._at(name), self._at(to))
+            else:
+                self.system.move(self._at(name), self._at(to))
+        except FileNotFoundError:
+            pass  # somebody else has moved it
+        except OSError as error:
+            raise self.refused(error) from error
+
     def remove(self, name: str) -> None:
-        """Delete a file, or a directory with all that is in it, if it is there."""
+        """Delete a file, or a directory with all that is in it, if it is there; of a link the link alone."""
         from pyarrow import fs
 
         at = self._at(name)
         try:
-            if self.system.get_file_info(at).type is fs.FileType.Directory:
+            if self.is_local:
+                local.remove(at)
+            elif self.system.get_file_info(at).type is fs.FileType.Directory:
                 self.system.delete_dir(at)
             else:
                 self.system.delete_file(at)
@@ -129,34 +160,13 @@ class Directory:
         inside = [file for path in paths if path.is_dir() for file in path.iterdir()]
         for path in dict.fromkeys((*inside, *paths, *(path.parent for path in paths))):
             with suppress(FileNotFoundError):
-                _sync(path)
+                local.sync(path)
 
     def create(self, name: str, content: bytes) -> bool:
         """Make a file with this content, all at once; False if there is one of this name already."""
-        return self._link(name, content) if self.is_local else self._put(name, content)
-
-    def _link(self, name: str, content: bytes) -> bool:
-        target = Path(self._at(name))
-        complete = target.with_name(f".{uuid4().hex}")
-        try:
-            with complete.open("xb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            try:
-                os.link(complete, target)
-            except FileExistsError:
-                return False
-            except OSError:  # a disk that has no links; there two writers must not meet
-                if target.exists():
-                    return False
-                complete.rename(target)
-            _sync(target.parent)
-            return True
-        except OSError as error:
-            raise self.refused(error) from error
-        finally:
-            complete.unlink(missing_ok=True)
+        if self.is_local:
+            return bool(self._call(local.create, self._at(name), content))
+        return self._put(name, content)
 
     def _put(self, name: str, content: bytes) -> bool:
         from pyarrow import fs
@@ -178,6 +188,9 @@ class Directory:
         return True
 
     def _at(self, name: str) -> str:
+        """The path of a file, by its name below this directory: no link leads elsewhere on the way."""
+        if name and self.is_local:
+            self._call(local.check_parent, f"{self.root.rstrip('/')}/{name}", name.count("/"))
         return f"{self.root.rstrip('/')}/{name}" if name else self.root
 
     def _call(self, call: Any, *arguments: Any, **options: Any) -> Any:
@@ -224,14 +237,13 @@ def data_files(directory: Directory) -> set[str]:
     return {f"{below}/{name}" for below in (MESSAGES, RELATIONS) for name in directory.names(below)}
 
 
+def own_name(name: str) -> str:
+    """The check of a data file's name below the directory: that of a directory of ours, and one name."""
+    if _OWN_NAME.fullmatch(name) is None:
+        raise ValueError(f"is {name[:80]!r}, which is no name of a file in a saved tree")
+    return name
+
+
 def name_below(path: str) -> str:
     """The name of a file of ours below the directory: our own names need no escaping in a URL."""
     return "/".join(path.split("?")[0].split("/")[-2:])
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

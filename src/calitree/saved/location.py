@@ -7,9 +7,10 @@ from threading import RLock
 from weakref import WeakKeyDictionary
 
 from calitree.calibration.message import Shelved
+from calitree.saved.guard.trust import AllowedPlaces
 from calitree.saved.manifest import Manifest
 from calitree.storage.filesystem import shown
-from calitree.storage.table_format import SavedRelation
+from calitree.storage.table_format import SavedFile, SavedRelation
 
 
 @dataclass(frozen=True)
@@ -26,22 +27,25 @@ class Version:
 class SavedLocation:
     """A directory that a tree was saved to, or opened from."""
 
-    def __init__(self) -> None:
+    def __init__(self, allowed: AllowedPlaces) -> None:
+        self.allowed = allowed
         self.manifest: Manifest | None = None
         """The version there that the tree goes on from; None before it is first saved there."""
-        self.entries = WeakKeyDictionary[object, SavedRelation | Shelved | str]()
-        """Which tables, messages and segments of logs (by their paths) of the tree are in which files."""
+        self.entries = WeakKeyDictionary[object, SavedRelation | Shelved | SavedFile]()
+        """Which tables, messages and segments of logs of the tree are in which files."""
 
 
 class Saves:
     """All locations of a tree, and the version that was saved or opened last."""
 
-    def __init__(self, last: Version | None = None) -> None:
+    def __init__(self, last: Version | None = None, allowed: AllowedPlaces | None = None) -> None:
         self.last = last
+        self.allowed = AllowedPlaces() if allowed is None else allowed
+        """The places outside of trees from which their relations may be read."""
         self.lock = RLock()
         """Held while saving and reloading, not while updating or answering."""
         self._locations: dict[str, SavedLocation] = {}
 
     def location(self, directory: str) -> SavedLocation:
         """The location of a directory."""
-        return self._locations.setdefault(directory, SavedLocation())
+        return self._locations.setdefault(directory, SavedLocation(self.allowed))

@@ -16,32 +16,35 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
-from typing import Any
 
 from calitree.calibration.message import Shelved
 from calitree.errors import SavedError
-from calitree.saved.directory import Directory, name_below
-from calitree.storage.table_format import (
-    SavedChange,
-    SavedColumn,
-    SavedFile,
-    SavedMessage,
-    SavedRelation,
-    SavedRows,
-    Source,
+from calitree.saved.directory import Directory, name_below, own_name
+from calitree.saved.tree_record import SavedTree
+from calitree.storage.filesystem import reason
+from calitree.storage.json_codec import (
+    MAX_BYTES,
+    Json,
+    MalformedError,
+    decode,
+    encode,
+    parse,
 )
-from calitree.types import Kind
+from calitree.storage.table_format import SavedRelation, SavedRows
 
-Json = dict[str, Any]
-
-FORMAT = 4
+FORMAT = 5
 """What is new in formats: 2 changes of relations, 3 relations added to a tree with messages, 4 the files of
-a stream by their directory (`read_files`, `read_segments`), before each a key of `streams`. All are read.
+a stream by their directory (`read_files`, `read_segments`), before each a key of `streams`, 5 digests of files
+(`digest`, `digests`, `segment_digests`), the manifest's own `number`, and seals. All are read.
 """
 MANIFESTS = "manifests"
+
+_RETIRED = ("centers",)
+"""What older formats have, and nobody needs."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,7 @@ class Manifest:
 
     relations: tuple[SavedRelation, ...]
     messages: tuple[Shelved, ...]
-    tree: Json
-    """What is neither a relation nor a message: joins, attributes, bags, measures, the pivot."""
+    tree: SavedTree
     calitree: str
     created: str = ""
     number: int = 0
@@ -61,18 +63,8 @@ class Manifest:
         """The names of its own files, below the directory."""
         paths = [path for relation in self.relations for path in relation.own_files]
         paths += [message.table.path for message in self.messages if message.table.columns]
-        segments = self.tree.get("read_segments", {}).values()
+        segments = self.tree.read_segments.values()
         return {name_below(path) for path in paths}.union(*segments)
-
-    @property
-    def lineage(self) -> str:
-        """An id that all versions of one tree have in common."""
-        return str(self.tree["lineage"])
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """The ids of the last versions that it goes on from, and its own at the end."""
-        return tuple(self.tree.get("ids", ()))
 
 
 # -- files ----------------------------------------------------------------------------------------
@@ -85,7 +77,12 @@ def file_of(number: int) -> str:
 
 def numbers(directory: Directory) -> list[int]:
     """The numbers of the manifests in a directory, in order."""
-    matches = (re.fullmatch(r"(\d{12})\.json", name) for name in directory.names(MANIFESTS))
+    return _numbered(directory, "json")
+
+
+def _numbered(directory: Directory, ending: str) -> list[int]:
+    pattern = re.compile(rf"([0-9]{{12}})\.{ending}")
+    matches = map(pattern.fullmatch, directory.names(MANIFESTS))
     return sorted(int(match[1]) for match in matches if match)
 
 
@@ -94,11 +91,40 @@ def newest(directory: Directory) -> int:
     return max(numbers(directory), default=0)
 
 
+def dropped_name(number: int) -> str:
+    """What the manifest of a version is called once it was dropped."""
+    return f"{MANIFESTS}/{number:012d}.dropped"
+
+
+def dropped_numbers(directory: Directory) -> list[int]:
+    """The numbers of the versions that were dropped, and whose files may still be there."""
+    return _numbered(directory, "dropped")
+
+
+def drop(directory: Directory, number: int) -> None:
+    """Drop a version: nobody can open it any more."""
+    directory.move(file_of(number), dropped_name(number))
+
+
+def dropped_files(directory: Directory, number: int) -> set[str]:
+    """The names of the files of a version that was dropped; none if it is damaged."""
+    with suppress(SavedError):
+        text = directory.read(dropped_name(number))
+        return set() if text is None else _parsed(directory, text, number, ()).files
+    return set()
+
+
 def commit(directory: Directory, manifest: Manifest, number: int) -> bool:
     """Make this the newest tree of the directory, under this number; False if that is taken."""
-    body = encoded(manifest) | {"created": datetime.now(UTC).isoformat(timespec="seconds")}
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    body = encoded(manifest) | {"created": created, "number": number}
     content = {"format": FORMAT, "checksum": checksum(body), **body}
     text = json.dumps(content, ensure_ascii=False, indent=1).encode()
+    if len(text) > MAX_BYTES:
+        raise SavedError(
+            f"The manifest of this tree would have {len(text):,} bytes, and at most {MAX_BYTES:,} are "
+            "read again. Save it with fewer messages: lower its memory_limit."
+        )
     directory.make(MANIFESTS)
     return directory.create(file_of(number), text)
 
@@ -128,24 +154,29 @@ def _chosen(directory: Directory, available: Sequence[int], number: int | None) 
 
 def _parsed(directory: Directory, text: bytes, number: int, available: Sequence[int]) -> Manifest:
     try:
-        content = json.loads(text)
-        format_number = content.pop("format")
+        content = parse(text)
+        if not isinstance(content, dict):
+            raise MalformedError("it is no object")
+        format_number = content.pop("format", None)
         if format_number not in range(1, FORMAT + 1):
             raise SavedError(
-                f"{directory}/{file_of(number)} has format {format_number}, and this calitree reads "
-                f"formats 1 to {FORMAT}. It was saved by calitree {content.get('calitree')}: use that "
-                "version, or save the tree again."
+                f"{directory}/{file_of(number)} has format {format_number!r:.20}, and this calitree "
+                f"reads formats 1 to {FORMAT}. It was saved by calitree "
+                f"{content.get('calitree')!s:.20}: use that version, or save the tree again."
             )
-        given = content.pop("checksum")
+        given = content.pop("checksum", None)
         if given != checksum(content):
-            raise ValueError("its checksum is wrong")
+            raise MalformedError("its checksum is wrong")
+        own = content.pop("number", number)
+        if own != number:
+            raise MalformedError(f"it is the manifest of version {own!r:.20}")
         content.setdefault("lineage", given)
         return decoded(directory, content, number)
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
-        others = ", ".join(str(other) for other in available if other != number)
+    except (ValueError, RecursionError) as error:
+        others = ", ".join(str(other) for other in available[-10:] if other != number)
         hint = f" Other versions are there: {others}." if others else ""
         raise SavedError(
-            f"{directory}/{file_of(number)} is damaged ({type(error).__name__}: {error}).{hint}"
+            f"{directory}/{file_of(number)} is damaged: {reason(error)}.{hint}"
         ) from error
 
 
@@ -159,86 +190,65 @@ def checksum(body: Json) -> str:
 
 def encoded(manifest: Manifest) -> Json:
     """A manifest as JSON."""
+    relations = [_placed(relation, name_below) for relation in manifest.relations]
+    messages = [_message_at(message, name_below) for message in manifest.messages]
     return {
         "calitree": manifest.calitree,
-        **manifest.tree,
-        "relations": [_encoded_relation(relation) for relation in manifest.relations],
-        "messages": [_encoded_message(message) for message in manifest.messages],
+        **encode(manifest.tree),
+        "relations": encode(relations),
+        "messages": encode(messages),
     }
 
 
-def _encoded_relation(relation: SavedRelation) -> Json:
-    body = asdict(relation)
-    body["kinds"] = {name: kind.value for name, kind in relation.kinds.items()}
-    body["null_free"] = sorted(relation.null_free)
-    if not relation.unsupported:
-        del body["unsupported"]
-    for file in body["source"]["files"]:
-        file["stamp"] = list(file["stamp"])
-        if relation.source.place == "copied":
-            file["path"] = name_below(file["path"])
-    for part in (body, *body["changes"]):
-        part["version"] = part.pop("revision")  # as files have named it from the beginning
-    for change in body["changes"]:
-        for rows in filter(None, (change["came"], change["went"])):
-            rows["path"] = name_below(rows["path"])
-            rows["null_free"] = sorted(rows["null_free"])
-    return body
+@dataclass(frozen=True)
+class _Parts:
+    """What a manifest has beside its tree."""
 
-
-def _encoded_message(message: Shelved) -> Json:
-    body = asdict(message)
-    body["table"]["path"] = name_below(message.table.path)
-    for column, saved in zip(body["table"]["columns"], message.table.columns, strict=True):
-        column["kind"] = saved.kind.value
-    return body
+    calitree: str
+    created: str
+    relations: tuple[SavedRelation, ...]
+    messages: tuple[Shelved, ...]
 
 
 def decoded(directory: Directory, content: Json, number: int) -> Manifest:
     """The manifest that `encoded` has written; what is left of the content is its tree."""
+
+    def below(name: str) -> str:
+        return directory.below(own_name(name))
+
+    for part in _RETIRED:
+        content.pop(part, None)
+    own = [part.name for part in fields(_Parts)]
+    body = decode(_Parts, {part: content.pop(part) for part in own if part in content})
     return Manifest(
-        relations=tuple(_relation(directory, body) for body in content.pop("relations")),
-        messages=tuple(_message(directory, body) for body in content.pop("messages")),
-        calitree=content.pop("calitree"),
-        created=content.pop("created"),
+        relations=tuple(_placed(relation, below) for relation in body.relations),
+        messages=tuple(_message_at(message, below) for message in body.messages),
+        calitree=body.calitree,
+        created=body.created,
         number=number,
-        tree=content,
+        tree=decode(SavedTree, content),
     )
 
 
-def _relation(directory: Directory, body: Json) -> SavedRelation:
-    source, files = body["source"], []
-    for part in (body, *body.get("changes", ())):
-        part["revision"] = part.pop("version")
-    for file in source["files"]:
-        path = file["path"] if source["place"] == "files" else directory.below(file["path"])
-        files.append(SavedFile(path, file["size"], tuple(file["stamp"])))
-    parsed = {
-        "kinds": {name: Kind(value) for name, value in body["kinds"].items()},
-        "null_free": frozenset(body["null_free"]),
-        "source": Source(**{**source, "files": tuple(files)}),
-        "changes": tuple(
-            SavedChange(
-                **change | {side: _rows(directory, change[side]) for side in ("came", "went")}
-            )
-            for change in body.get("changes", ())
-        ),
-    }
-    return SavedRelation(**{**body, **parsed})
+Placing = Callable[[str], str]
+"""From the name of a file of our own below the directory to its path, or back."""
 
 
-def _rows(directory: Directory, body: Mapping[str, Any] | None) -> SavedRows | None:
-    if body is None:
-        return None
-    path, null_free = directory.below(body["path"]), frozenset(body["null_free"])
-    return SavedRows(**{**body, "path": path, "null_free": null_free})
-
-
-def _message(directory: Directory, body: Json) -> Shelved:
-    table = body["table"]
-    columns = (
-        SavedColumn(**{**column, "kind": Kind(column["kind"])}) for column in table["columns"]
+def _placed(relation: SavedRelation, at: Placing) -> SavedRelation:
+    source = relation.source
+    if source.place == "copied":
+        files = tuple(replace(file, path=at(file.path)) for file in source.files)
+        source = replace(source, files=files)
+    changes = tuple(
+        replace(change, came=_rows_at(change.came, at), went=_rows_at(change.went, at))
+        for change in relation.changes
     )
-    path = directory.below(table["path"])
-    saved = SavedMessage(**{**table, "path": path, "columns": tuple(columns)})
-    return Shelved(**{**body, "table": saved})
+    return replace(relation, source=source, changes=changes)
+
+
+def _rows_at(rows: SavedRows | None, at: Placing) -> SavedRows | None:
+    return rows and replace(rows, path=at(rows.path))
+
+
+def _message_at(message: Shelved, at: Placing) -> Shelved:
+    return replace(message, table=replace(message.table, path=at(message.table.path)))

@@ -10,8 +10,10 @@ from os import PathLike
 from calitree.calibration.branch import Branch
 from calitree.calibration.store import Store
 from calitree.engines.api.protocol import Engine, Persistent
-from calitree.errors import SavedError
+from calitree.errors import ExpressionError, QueryError, SavedError, SchemaError, TreeError
 from calitree.saved.directory import Directory
+from calitree.saved.guard.checks import check, damaged
+from calitree.saved.guard.trust import Allow, AllowedPlaces
 from calitree.saved.location import Saves, Version
 from calitree.saved.manifest import read
 from calitree.saved.read_files import decoded_logs
@@ -20,18 +22,23 @@ from calitree.saved.tree_codec import decoded_tree
 
 
 def read_tree(
-    path: str | PathLike[str], engine: Engine, version: int | None
+    path: str | PathLike[str], engine: Engine, version: int | None, allow: Allow | None = None
 ) -> tuple[Branch, Saves]:
     """The newest tree of a directory, or an older `version`, and where it comes from."""
     if not isinstance(engine, Persistent):
         raise SavedError(f"The {engine.name} engine cannot open saved trees; choose another.")
     directory = Directory(path)
     manifest = read(directory, version)
-    saves = Saves(Version(directory.path, manifest.number))
+    check(manifest, str(directory))
+    saves = Saves(Version(directory.path, manifest.number), AllowedPlaces(allow))
     location = saves.location(directory.path)
     location.manifest = manifest
     relations = {saved.name: restored(engine, saved, location) for saved in manifest.relations}
-    store = Store(manifest.tree["memory_limit"], manifest.messages, engine.restore)
-    snapshot = decoded_tree(manifest.tree, engine, relations, store)
+    store = Store(manifest.tree.memory_limit, manifest.messages, engine.restore)
+    try:
+        snapshot = decoded_tree(manifest.tree, engine, relations, store)
+        snapshot.checked()
+    except (SchemaError, ExpressionError, TreeError, QueryError, RecursionError) as error:
+        raise damaged(manifest.number, str(directory), error) from error
     snapshot.state.read_files = decoded_logs(manifest.tree, directory, location)
     return Branch(snapshot), saves

@@ -19,6 +19,7 @@ from calitree.engines.api.protocol import Engine, Persistent
 from calitree.errors import ConflictError, SavedError
 from calitree.jointree.schema import Relation
 from calitree.saved.directory import Directory
+from calitree.saved.guard.checks import check
 from calitree.saved.location import SavedLocation, Saves, Version
 from calitree.saved.manifest import Manifest, newest, read
 from calitree.saved.read_files import decoded_logs
@@ -46,7 +47,8 @@ def take_over(branch: Branch, saves: Saves, directory: Directory) -> int:
     if known is None or number in (0, known.number):
         return number
     theirs = read(directory)
-    if theirs.number < known.number or theirs.lineage != known.lineage:
+    check(theirs, str(directory))
+    if theirs.number < known.number or not _is_one_tree(known, theirs):
         raise ConflictError(
             f"Version {theirs.number} of {directory} is another tree than this one, which was its "
             f"version {known.number}. Open that one, or save this one to another directory."
@@ -63,6 +65,13 @@ def take_over(branch: Branch, saves: Saves, directory: Directory) -> int:
     location.manifest = theirs
     saves.last = Version(directory.path, theirs.number)
     return theirs.number
+
+
+def _is_one_tree(known: Manifest, theirs: Manifest) -> bool:
+    """Whether these are two versions of one tree."""
+    names = [[relation.name for relation in manifest.relations] for manifest in (known, theirs)]
+    same_shape = known.tree.shape == theirs.tree.shape and names[0] == names[1]
+    return known.tree.lineage == theirs.tree.lineage and same_shape
 
 
 def _compared(
@@ -95,8 +104,12 @@ def _merge(
         for saved in taken
     }
     for saved in theirs.relations:
-        if saved.name not in changed:
-            _adopt(location, relations[saved.name], saved)
+        live = relations[saved.name]
+        if saved.name not in changed and _has_moved(live, saved, location):
+            again = restored(state.engine, saved, location)
+            changed[saved.name] = replace(again, added=live.added)
+        elif saved.name not in changed:
+            _adopt(location, live, saved)
     now = {**relations, **changed}
     revisions = {name: relation.revision for name, relation in now.items()}
     fresh, old = [], []
@@ -112,6 +125,14 @@ def _merge(
     state.add_pivots(cube_pivots(theirs.tree))
     state.set_present(changed)
     branch.advance(changed)
+
+
+def _has_moved(live: Relation, saved: SavedRelation, location: SavedLocation) -> bool:
+    """Whether the rows of a relation that has not changed are in other files than it would read."""
+    known = location.entries.get(live.table)
+    if not isinstance(known, SavedRelation) or live.revision != saved.revisions[-1]:
+        return False
+    return not set(known.own_files) <= set(saved.own_files)
 
 
 def _take_over_logs(
@@ -155,7 +176,8 @@ def restored(
         table, revision = live.table, live.revision
         changes = saved.changes[saved.revisions.index(live.revision) :]
     else:
-        table, revision, changes = saver.restore(saved), saved.revision, saved.changes
+        readable = location.allowed.readable(saved)
+        table, revision, changes = saver.restore(readable), saved.revision, saved.changes
         location.entries[table] = replace(saved, changes=())
     for change in changes:
         rows, revision = _change(saver, saved, change), change.revision

@@ -25,7 +25,9 @@ from calitree.engines.api.protocol import Engine, Persistent
 from calitree.errors import MissingRelationError, SavedError
 from calitree.jointree.schema import Relation
 from calitree.saved.directory import RELATIONS, DataFiles
+from calitree.saved.guard.trust import sealed
 from calitree.saved.location import SavedLocation
+from calitree.storage.arrow_types import schema_of_text, text_of_schema
 from calitree.storage.filesystem import reason
 from calitree.storage.table_format import (
     Origin,
@@ -34,8 +36,6 @@ from calitree.storage.table_format import (
     SavedRelation,
     SavedRows,
     Source,
-    schema_of_text,
-    text_of_schema,
     write_parquet,
 )
 from calitree.types import Kind
@@ -161,7 +161,8 @@ class RelationWriter:
         tables = [part if is_arrow(part) else self.engine.arrow(part) for part in parts]
         typed = [_typed(table, saved.kinds).select(schema.names).cast(schema) for table in tables]
         rows = pa.concat_tables(typed)
-        return SavedRows(self._write(saved.name, rows), rows.num_rows, rows.nbytes, null_free)
+        file = self._write(saved.name, rows)
+        return SavedRows(file.path, rows.num_rows, rows.nbytes, null_free, file.digest)
 
     # -- relations as they were added ------------------------------------------------------------
 
@@ -189,21 +190,20 @@ class RelationWriter:
     def _copied(self, name: str, table: Table, revision: int) -> SavedRelation:
         whole = table.settled(self.engine) if isinstance(table, Updated) else table
         rows = _typed(self.engine.arrow(whole), table.kinds)
-        source = Source("copied", (SavedFile(self._write(name, rows), 0, ()),))
+        source = Source("copied", (self._write(name, rows),))
         return _saved_relation(name, table, revision, Origin(rows.schema, rows.nbytes, source))
 
-    def _write(self, relation: str, rows: pa.Table) -> str:
+    def _write(self, relation: str, rows: pa.Table) -> SavedFile:
         import pyarrow as pa
 
         path = self.files.new(RELATIONS, re.sub(r"[^A-Za-z0-9_-]", "_", relation)[:60])
         try:
-            write_parquet(rows, path)
+            return SavedFile(path, 0, (), write_parquet(rows, path))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             raise SavedError(
                 f"{relation} cannot be written as Parquet: {reason(error)}. Leave out or cast "
                 "that column before it is added."
             ) from error
-        return path
 
 
 def _saved_relation(name: str, table: Table, revision: int, origin: Origin) -> SavedRelation:
@@ -215,7 +215,7 @@ def _saved_relation(name: str, table: Table, revision: int, origin: Origin) -> S
         rows=table.rows,
         null_free=table.null_free,
         nbytes=origin.nbytes,
-        source=Source("nowhere") if origin.source is None else origin.source,
+        source=Source("nowhere") if origin.source is None else sealed(origin.source),
         unsupported=dict(table.unsupported),
     )
 

@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 
+from calitree.calibration.message import Shelved
 from calitree.saved.directory import Directory
+from calitree.saved.guard.checks import check
+from calitree.saved.guard.trust import Allow, AllowedPlaces
 from calitree.saved.manifest import numbers, read
-from calitree.storage.table_format import SavedRelation
+from calitree.storage.filesystem import own_problem
+from calitree.storage.table_format import SavedFile, SavedRelation, part_path
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,8 @@ class Status:
         relations: The relations.
         messages: How many messages are saved.
         nbytes: What they take in memory, in bytes.
+        damaged: Files of messages that are not there, or have another size than was written. These
+            messages are computed anew when they are needed. `fsck` compares also what is in files.
 
     Example:
         >>> wide.save("described")
@@ -71,6 +77,7 @@ class Status:
     relations: tuple[RelationStatus, ...]
     messages: int
     nbytes: int
+    damaged: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         older = f", one of {len(self.versions)}" if len(self.versions) > 1 else ""
@@ -78,6 +85,7 @@ class Status:
             f"{self.path}: version {self.version}{older}, saved {self.created} from the "
             f"{self.engine} engine by calitree {self.calitree}",
             f"{self.messages} messages, {self.nbytes:,} bytes in memory",
+            *(f"damaged  {problem}; to be computed anew" for problem in self.damaged),
             *(f"measure  {name} = {text}" for name, text in self.measures.items()),
         ]
         for relation in self.relations:
@@ -89,12 +97,15 @@ class Status:
         return "\n".join(lines)
 
 
-def status(path: str | PathLike[str], version: int | None = None) -> Status:
+def status(
+    path: str | PathLike[str], version: int | None = None, *, allow: Allow | None = None
+) -> Status:
     """Report what a directory holds, and whether the rows of the relations can be read.
 
     Args:
         path: The directory of a saved tree, or its URL.
         version: The number of a saved version; the newest without it.
+        allow: What `calitree.open` takes: places outside of the tree that may be looked at.
 
     Returns:
         The report; `print` shows it.
@@ -111,24 +122,34 @@ def status(path: str | PathLike[str], version: int | None = None) -> Status:
     """
     directory = Directory(path)
     manifest = read(directory, version)
+    check(manifest, str(directory))
+    allowed = AllowedPlaces(allow)
     return Status(
         path=str(directory),
         version=manifest.number,
         versions=tuple(numbers(directory)),
         created=manifest.created,
         calitree=manifest.calitree,
-        engine=manifest.tree["engine"],
+        engine=manifest.tree.engine,
         measures={
-            name: given if isinstance(given, str) else f"{given['semiring']['name']} of its own"
-            for name, given in manifest.tree["measures"].items()
+            name: given if isinstance(given, str) else f"{given.semiring.name} of its own"
+            for name, given in manifest.tree.measures.items()
         },
-        relations=tuple(map(_relation_status, manifest.relations)),
+        relations=tuple(_relation_status(r, allowed.readable(r)) for r in manifest.relations),
         messages=len(manifest.messages),
         nbytes=sum(message.table.nbytes for message in manifest.messages),
+        damaged=tuple(filter(None, map(_message_problem, manifest.messages))),
     )
 
 
-def _relation_status(relation: SavedRelation) -> RelationStatus:
+def _message_problem(message: Shelved) -> str | None:
+    path, digests = message.table.path, message.table.digests
+    problem = own_problem(path) if message.table.columns else None
+    files = (SavedFile(part_path(path, name), 0, (), digests[name]) for name in digests)
+    return problem or next((file.problem for file in files if file.problem), None)
+
+
+def _relation_status(relation: SavedRelation, readable: SavedRelation) -> RelationStatus:
     source, problem = relation.source, None
     if source.place == "copied":
         where = "copied"
@@ -138,10 +159,12 @@ def _relation_status(relation: SavedRelation) -> RelationStatus:
     elif source.place == "table":
         where = f"in Spark's table {source.table}"
     else:
-        where, problem = "not saved", source.reason
+        where = "not saved"
+    if readable.source.place == "nowhere":
+        problem = readable.source.reason
     if problem is None:
         parts = [relation.part(rows) for change in relation.changes for rows in change.parts]
-        files = [file for part in (relation, *parts) for file in part.source.files]
-        problem = next((file.problem for file in files if file.problem), None)
+        problems = (part.source.problem for part in (relation, *parts))
+        problem = next(filter(None, problems), None)
     changes = sum(change.touched for change in relation.changes)
     return RelationStatus(relation.name, relation.current_rows, where, problem, changes)

@@ -1,33 +1,47 @@
-"""Deleting what no version needs any more."""
+"""Deleting what no version needs any more.
+
+A version that is dropped cannot be opened from then on, but whoever has it open may still read from it. So its
+manifest is not deleted but renamed, to `manifests/000000000001.dropped`, and its files stay as long as that is
+younger than the grace period. Its age is that of the renaming: nobody has to keep a clock.
+"""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from os import PathLike
 
 from calitree.errors import SavedError
 from calitree.saved.directory import Directory, data_files
-from calitree.saved.manifest import MANIFESTS, file_of, numbers, read
+from calitree.saved.manifest import (
+    MANIFESTS,
+    drop,
+    dropped_files,
+    dropped_name,
+    dropped_numbers,
+    file_of,
+    numbers,
+    read,
+)
 
 GRACE_MINUTES = 60.0
-"""For how long a file is left alone that no version names yet."""
+"""For how long the files of a dropped version stay, and files that no version names yet."""
 
 
 def vacuum(path: str | PathLike[str], keep: int = 1, grace: float = GRACE_MINUTES) -> list[str]:
-    """Delete old versions, and the files that no version needs any more.
+    """Drop old versions, and delete the files that no version has needed for some time.
 
-    Files that no version names are what writers leave that were killed. A writer at work may be about
-    to name one, so they are deleted only when they are old enough.
+    A version that is dropped cannot be opened any more. Its files stay for the grace period, so that who
+    has it open is not disturbed; a later vacuum deletes them. Who still has it open then, and needs a file
+    that was not read yet, is told to `reload`. Files that no version names are what writers leave that
+    were killed. A writer at work may be about to name one, so they stay as long.
 
     Args:
         path: The directory of a saved tree, or its URL.
-        keep: How many of the newest versions stay. Whoever has an older one open loses what was not
-            read yet.
-        grace: The age in minutes at which a file that no version names is deleted. With 0, nobody
-            should be saving meanwhile.
+        keep: How many of the newest versions stay.
+        grace: Minutes for which files stay after their version was dropped, or after they were written if
+            no version names them. With 0, nobody should be reading an older version or saving meanwhile.
 
     Returns:
-        The names of what was deleted, below the directory.
+        The names of the manifests and files that are gone, below the directory.
 
     Raises:
         SavedError: If there is no saved tree, or `keep` or `grace` is out of range.
@@ -41,26 +55,32 @@ def vacuum(path: str | PathLike[str], keep: int = 1, grace: float = GRACE_MINUTE
     """
     if keep < 1:
         raise SavedError(f"keep is at least 1, the newest version; got {keep}.")
-    if grace < 0:
+    if not grace >= 0:
         raise SavedError(f"grace is a number of minutes; got {grace}.")
     directory = Directory(path)
-    present = data_files(directory)
+    present = data_files(
+        directory
+    )  # before the manifests: what is written from now on is not in it
     incomplete = {f"{MANIFESTS}/{name}" for name in directory.names(MANIFESTS) if name[0] == "."}
     versions = numbers(directory)
     if not versions:
         read(directory)  # which says why not
     named = set().union(*(read(directory, number).files for number in versions[-keep:]))
-    dropped: set[str] = set()
-    for number in versions[:-keep]:
-        with suppress(SavedError):  # damaged, or vacuumed away by somebody else
-            dropped |= read(directory, number).files
     # Manifests first: there must never be one that names a file which is gone.
-    manifests = [file_of(number) for number in versions[:-keep]]
-    files = [
-        name
-        for name in sorted((present | incomplete) - named)
-        if name in dropped or not grace or directory.age(name) > grace * 60
-    ]
-    for name in (*manifests, *files):
+    for number in versions[:-keep]:
+        drop(directory, number)
+    expired = []
+    for number in dropped_numbers(directory):
+        if _is_older(directory, dropped_name(number), grace):
+            expired.append(dropped_name(number))
+        else:
+            named |= dropped_files(directory, number)
+    candidates = sorted((present | incomplete) - named)
+    files = [name for name in candidates if _is_older(directory, name, grace)]
+    for name in (*files, *expired):
         directory.remove(name)
-    return [*manifests, *files]
+    return [*map(file_of, versions[:-keep]), *files]
+
+
+def _is_older(directory: Directory, name: str, grace: float) -> bool:
+    return not grace or directory.age(name) > grace * 60

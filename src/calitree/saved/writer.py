@@ -18,12 +18,11 @@ from calitree.errors import SavedError
 from calitree.saved.directory import MESSAGES, RELATIONS, DataFiles, Directory, name_below
 from calitree.saved.location import Saves, Version
 from calitree.saved.manifest import Manifest, commit, file_of, newest, numbers, read
-from calitree.saved.read_files import encoded_logs
+from calitree.saved.read_files import with_logs
 from calitree.saved.rebase import take_over
 from calitree.saved.relation_writer import RelationWriter
 from calitree.saved.tree_codec import encoded_tree
 from calitree.storage.file_log import FileLog
-from calitree.storage.filesystem import shown
 from calitree.storage.table_format import SavedMessage
 from calitree.version import __version__
 
@@ -152,7 +151,10 @@ class Saving:
         Not if others had taken the number before, and gone on, and their version of this number was
         vacuumed away meanwhile.
         """
-        if newest(self.directory) == number or manifest.ids[-1] in read(self.directory).ids:
+        if (
+            newest(self.directory) == number
+            or manifest.tree.ids[-1] in read(self.directory).tree.ids
+        ):
             return True
         self.directory.remove(file_of(number))
         return False
@@ -161,10 +163,14 @@ class Saving:
         candidates, relations = content.candidates(), content.snapshot.schema.relations
         pinned = [candidate for candidate in candidates if candidate.pinned]
         known = self.location.manifest
-        lineage, ids = (uuid4().hex, ()) if known is None else (known.lineage, known.ids)
-        tree = encoded_tree(content.snapshot) | {"streams": content.streams}
-        tree |= encoded_logs(content.read_files, self.files, self.location)
-        tree |= {"lineage": lineage, "ids": [*ids[1 - MAX_IDS :], uuid4().hex]}
+        lineage, ids = (uuid4().hex, ()) if known is None else (known.tree.lineage, known.tree.ids)
+        tree = replace(
+            encoded_tree(content.snapshot),
+            streams=content.streams,
+            lineage=lineage,
+            ids=(*ids[1 - MAX_IDS :], uuid4().hex),
+        )
+        tree = with_logs(tree, content.read_files, self.files, self.location)
         writer = RelationWriter(
             self.engine,
             self.files,
@@ -206,14 +212,9 @@ class Saving:
             return shelved
         if self.files.owns(shelved.table.path):
             return None  # vacuumed away; it can be computed anew
+        shelved.table.check()
         path = self.files.new(MESSAGES, shelved.digest)
-        try:
-            self.directory.copy(shelved.table.path, name_below(path))
-        except FileNotFoundError:
-            raise SavedError(
-                f"A message of this tree is not in {shown(shelved.table.path)} any more. Open the "
-                "tree again."
-            ) from None
+        self.directory.copy(shelved.table.path, name_below(path))
         return replace(shelved, table=replace(shelved.table, path=path))
 
     def _has(self, table: SavedMessage) -> bool:

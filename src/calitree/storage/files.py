@@ -17,11 +17,11 @@ import pyarrow as pa
 
 from calitree.errors import SchemaError
 from calitree.storage.column_types import plain_table, plain_type
+from calitree.storage.digest import FileDigest, parquet_file
 from calitree.storage.filesystem import (
     filesystem_of,
     is_url,
     map_paths,
-    opened,
     path_of,
     reason,
     shown,
@@ -62,9 +62,11 @@ def schema_of_files(name: str, files: list[str]) -> pa.Schema:
     return _with_partitions(name, files, _of_files(name, files, _schema))
 
 
-def footers_of(name: str, files: list[str]) -> tuple[list[FileMetaData], pa.Schema]:
+def footers_of(
+    name: str, files: list[str], digests: Mapping[str, FileDigest] | None = None
+) -> tuple[list[FileMetaData], pa.Schema]:
     """The footers of Parquet files, and the columns that all of them have."""
-    footers = _of_files(name, files, _footer)
+    footers = _of_files(name, files, partial(_footer, digests=digests or {}))
     schemas = [footer.schema.to_arrow_schema().remove_metadata() for footer in footers]
     return footers, _with_partitions(name, files, schemas)
 
@@ -175,15 +177,14 @@ def _with_columns(table: pa.Table, partition: Partition) -> pa.Table:
     return table
 
 
-def _footer(file: str) -> FileMetaData:
-    from pyarrow import parquet
-
-    return parquet.read_metadata(opened(file))
+def _footer(file: str, digests: Mapping[str, FileDigest]) -> FileMetaData:
+    with parquet_file(file, digests.get(file)) as opened:
+        return opened.metadata
 
 
 def _schema(file: str) -> pa.Schema:
     if ending(file) in PARQUET:
-        return _footer(file).schema.to_arrow_schema().remove_metadata()
+        return _footer(file, {}).schema.to_arrow_schema().remove_metadata()
     from pyarrow import csv
 
     with csv.open_csv(_text(file), **_csv_options(file)) as reader:
@@ -192,9 +193,7 @@ def _schema(file: str) -> pa.Schema:
 
 def _read(file: str, types: Mapping[str, pa.DataType]) -> pa.Table:
     if ending(file) in PARQUET:
-        from pyarrow import parquet
-
-        with parquet.ParquetFile(opened(file), pre_buffer=is_url(file)) as whole:
+        with parquet_file(file) as whole:
             return whole.read().replace_schema_metadata(None)
     from pyarrow import csv
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -151,8 +152,12 @@ def stamp(path: str) -> tuple[Any, ...] | None:
     if not is_url(path):
         try:
             status = os.stat(path)  # noqa: PTH116 (a Path would only be unwrapped again)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
+        except (OSError, ValueError) as error:
+            raise unreachable(path, error) from error
+        if not stat.S_ISREG(status.st_mode):
+            raise unreachable(path, OSError("it is no file"))
         return status.st_mtime_ns, status.st_size
     from pyarrow import fs
 
@@ -166,6 +171,48 @@ def stamp(path: str) -> tuple[Any, ...] | None:
     except (OSError, NotImplementedError) as error:
         raise unreachable(path, error) from error
     return info.mtime_ns, info.size
+
+
+def local_path(path: str) -> str | None:
+    """The path of a file of this machine, also if it is a URL; None if it is elsewhere."""
+    if not is_url(path):
+        return path
+    if url_of(path).scheme not in ("file", "local"):
+        return None
+    return filesystem_of(path)[1]
+
+
+def own_problem(path: str) -> str | None:
+    """Why a data file of a saved tree must not be read: it, or the directory it is in, is not what it seems.
+
+    A link may lead anywhere, and whoever opens a pipe or a device may wait forever. Of files that are elsewhere
+    nothing is known.
+    """
+    local = local_path(path)
+    if local is None:
+        return None
+    parent = os.path.dirname(local)  # noqa: PTH120 (for many files, a Path takes most of the time)
+    try:
+        if stat.S_ISLNK(os.lstat(parent).st_mode):
+            return f"{parent} is a link"
+        problem = _irregular(local)
+        if problem is None and stat.S_ISDIR(os.lstat(local).st_mode):
+            with os.scandir(local) as entries:
+                problem = next(filter(None, (_irregular(e.path, "no file") for e in entries)), None)
+        return problem
+    except FileNotFoundError:
+        return f"{path} is not there"
+    except (OSError, ValueError) as error:
+        return f"{path} cannot be read ({reason(error)})"
+
+
+def _irregular(path: str, directory: str = "") -> str | None:
+    mode = os.lstat(path).st_mode
+    if stat.S_ISLNK(mode):
+        return f"{path} is a link"
+    if stat.S_ISDIR(mode):
+        return f"{path} is a directory" if directory else None
+    return None if stat.S_ISREG(mode) else f"{path} is no file"
 
 
 def map_paths(call: Callable[[str], T], paths: Iterable[str]) -> list[T]:

@@ -15,12 +15,12 @@ from calitree.cache import LRUCache
 from calitree.errors import EngineError
 from calitree.sql.parser import Expression
 from calitree.storage.column_types import plain_column, supported_columns
+from calitree.storage.digest import FileDigest, parquet_file
 from calitree.storage.files import Partition, footers_of, partitions
 from calitree.storage.filesystem import (
     MAX_REQUESTS,
     is_url,
     map_paths,
-    opened,
     reason,
     shown,
     stamp,
@@ -38,13 +38,14 @@ class Split(NamedTuple):
     groups: tuple[int, ...]
     rows: int
     partition: Partition
+    digest: FileDigest | None = None
+    """Of a file of a saved tree."""
 
 
 def read_split(split: Split, types: Mapping[str, pa.DataType]) -> pa.Table:
     """Some columns of a split, as these types."""
     try:
-        # From a URL few, large pieces are requested.
-        with parquet.ParquetFile(opened(split.file), pre_buffer=is_url(split.file)) as file:
+        with parquet_file(split.file, split.digest) as file:
             stored = [label for label in types if label in file.schema_arrow.names]
             table = file.read_row_groups(list(split.groups), columns=stored, use_threads=False)
     except (OSError, pa.ArrowException) as error:
@@ -109,13 +110,20 @@ class ParquetColumns:
     """The footers of Parquet files, and their columns, read one by one.
 
     A file that is changed after it was added would give columns that do not belong together, so
-    that is an error.
+    that is an error. Those of a saved tree are compared with their digests.
     """
 
-    def __init__(self, name: str, files: list[str], threads: int) -> None:
-        self.name, self.files, self.threads = name, files, threads
-        self._stamps = map_paths(stamp, files)
-        footers, schema = footers_of(name, files)
+    def __init__(
+        self,
+        name: str,
+        files: list[str],
+        threads: int,
+        digests: Mapping[str, FileDigest] | None = None,
+    ) -> None:
+        self.name, self.files, self.threads, digests = name, files, threads, digests or {}
+        self._stamped = [file for file in files if file not in digests]
+        self._stamps = map_paths(stamp, self._stamped)
+        footers, schema = footers_of(name, files, digests)
         self.schema, self.unsupported = supported_columns(name, schema)
         self.file_types = {label: schema.field(label).type for label in self.schema.names}
         """The types of columns as the files have them."""
@@ -131,9 +139,9 @@ class ParquetColumns:
                 group = footer.row_group(number)
                 self.rows += group.num_rows
                 self.decoded_bytes += group.total_byte_size
-                groups.append(Split(file, (number,), group.num_rows, partition))
+                groups.append(Split(file, (number,), group.num_rows, partition, digests.get(file)))
         self.null_free = frozenset(self.schema.names) - nullable
-        nothing = Split(files[0], (), 0, self._footers[0][2])
+        nothing = Split(files[0], (), 0, self._footers[0][2], digests.get(files[0]))
         self.everything = Selection(tuple(groups), tuple(groups), nothing)
 
     @property
@@ -174,8 +182,8 @@ class ParquetColumns:
 
     def check(self) -> None:
         """An error if a file is not as it was."""
-        now = map_paths(stamp, self.files)
-        for file, before, after in zip(self.files, self._stamps, now, strict=True):
+        now = map_paths(stamp, self._stamped)
+        for file, before, after in zip(self._stamped, self._stamps, now, strict=True):
             if after != before:
                 raise EngineError(
                     f"{self.name}: {shown(file)} has changed since it was added. Add it to a new "

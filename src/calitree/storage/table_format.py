@@ -8,16 +8,49 @@ what they were again when they are read.
 
 from __future__ import annotations
 
-import base64
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-from calitree.errors import EngineError, MissingRelationError
-from calitree.storage.filesystem import filesystem_of, is_url, reason, shown, stamp
+from calitree.errors import DamagedError, EngineError, MissingRelationError, SavedError
+from calitree.storage.arrow_types import original, schema_of_text
+from calitree.storage.digest import DigestingOutput, FileDigest, read_verified
+from calitree.storage.filesystem import (
+    filesystem_of,
+    is_url,
+    own_problem,
+    reason,
+    shown,
+    stamp,
+    url_of,
+)
+from calitree.storage.json_codec import Count
 from calitree.types import Kind
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+FileDigests: TypeAlias = Mapping[str, FileDigest]
+"""Those of the files in a directory by their names; that of a file by "". None in trees of older formats."""
+
+MAX_SCALE = 1_000
+"""Digits after the decimal point of a saved number."""
+
+RELOAD = "if it was vacuumed away, take over the newest version with reload()"
+
+_AS_VERSION = {"json": "version"}
+"""What files have called a revision from the beginning."""
+
+
+def _with_way_out(problem: str | None) -> str | None:
+    """What is wrong with a file of a tree, and what can be done about it if it is gone."""
+    return f"{problem}; {RELOAD}" if problem and problem.endswith("is not there") else problem
+
+
+def _scale(value: int) -> int:
+    if not -MAX_SCALE <= value <= MAX_SCALE:
+        raise ValueError("is no scale")
+    return value
 
 
 @dataclass(frozen=True)
@@ -29,7 +62,7 @@ class SavedColumn:
     annotation: bool = False
     coded: bool = False
     """Holds value × 10^scale, not the value."""
-    scale: int = 0
+    scale: Annotated[int, _scale] = 0
     bound: int = 0
     """No whole number here is further from zero."""
     exact: bool = True
@@ -43,10 +76,11 @@ class SavedMessage:
     """
 
     path: str
-    rows: int
-    nbytes: int
+    rows: Count
+    nbytes: Count
     schema: str
     columns: tuple[SavedColumn, ...]
+    digests: FileDigests = field(default_factory=dict)
 
     @property
     def exact(self) -> bool:
@@ -62,15 +96,34 @@ class SavedMessage:
         """Its columns c0, c1, …, attributes as the types they had."""
         import pyarrow as pa
 
-        table = read_parquet(self.path)
+        self.check()
+        table, schema = read_parquet(self.path, self.digests), self.types
         if table.num_rows != self.rows:
-            raise EngineError(
-                f"The saved message {self.path} has {table.num_rows:,} rows, and should have "
-                f"{self.rows:,}. Save the tree again."
+            raise DamagedError(
+                shown(self.path), f"it has {table.num_rows:,} rows, and should have {self.rows:,}"
             )
+        try:
+            columns = [original(table.column(field.name), field.type) for field in schema]
+            return pa.table(columns, schema)
+        except (pa.ArrowException, KeyError) as error:
+            raise DamagedError(shown(self.path), reason(error)) from error
+
+    def check(self) -> None:
+        """An error if its file is not there, or is a link or a device."""
+        problem = _with_way_out(own_problem(self.path))
+        if problem is not None:
+            raise DamagedError(shown(self.path), problem.replace(f"{self.path} ", "it ", 1))
+
+    @property
+    def types(self) -> pa.Schema:
+        """The names that its columns have in the file, and the types they had."""
         schema = schema_of_text(self.schema)
-        columns = [original(table.column(field.name), field.type) for field in schema]
-        return pa.table(columns, schema)
+        if len(schema) != len(self.columns):
+            raise SavedError(
+                f"The saved message {shown(self.path)} has {len(self.columns)} columns and the types "
+                f"of {len(schema)}. Save the tree again."
+            )
+        return schema
 
 
 @dataclass(frozen=True)
@@ -78,9 +131,11 @@ class SavedFile:
     """A file that was there, as it was."""
 
     path: str
-    size: int
-    stamp: tuple[Any, ...]
+    size: Count
+    stamp: tuple[int | float | str | None, ...]
     """What changes with the file; nothing for our own, which do not change."""
+    digest: FileDigest | None = None
+    """Of our own."""
 
     @property
     def problem(self) -> str | None:
@@ -91,6 +146,8 @@ class SavedFile:
             return str(error).rstrip(".")
         if now is None:
             return f"{shown(self.path)} is not there"
+        if self.digest is not None and not is_url(self.path) and now[1] != self.digest.size:
+            return f"{shown(self.path)} is damaged: {self.digest.wrong_size(now[1])}"
         if self.stamp and now != self.stamp:
             return f"{shown(self.path)} has changed since the tree was saved"
         return None
@@ -105,12 +162,22 @@ class Source:
     table: str = ""
     reason: str = ""
     """Why they are nowhere."""
+    seal: str = ""
+    """By which a user knows that they have named these files or this table themselves."""
+
+    @property
+    def problem(self) -> str | None:
+        """Why the files cannot be used, if one of them cannot."""
+        if self.place == "copied":
+            problems = (own_problem(file.path) or file.problem for file in self.files)
+            return _with_way_out(next(filter(None, problems), None))
+        return next((file.problem for file in self.files if file.problem is not None), None)
 
     def check(self, relation: str) -> None:
         """An error if the files are not as they were."""
-        for file in self.files:
-            if file.problem is not None:
-                raise MissingRelationError(relation, file.problem)
+        problem = self.problem
+        if problem is not None:
+            raise MissingRelationError(relation, problem)
 
 
 @dataclass(frozen=True)
@@ -118,17 +185,18 @@ class SavedRows:
     """Some rows of a relation, in a file beside the messages."""
 
     path: str
-    rows: int
-    nbytes: int
+    rows: Count
+    nbytes: Count
     null_free: frozenset[str]
+    digest: FileDigest | None = None
 
 
 @dataclass(frozen=True)
 class SavedChange:
     """The rows that came to a relation and those that went, between two of its revisions."""
 
-    old: int
-    revision: int
+    old: Count
+    revision: Count = field(metadata=_AS_VERSION)
     came: SavedRows | None
     went: SavedRows | None
 
@@ -151,12 +219,12 @@ class SavedRelation:
     """
 
     name: str
-    revision: int
+    revision: Count = field(metadata=_AS_VERSION)
     schema: str
     kinds: dict[str, Kind]
-    rows: int
+    rows: Count
     null_free: frozenset[str]
-    nbytes: int
+    nbytes: Count
     """About what its columns take in memory."""
     source: Source
     changes: tuple[SavedChange, ...] = ()
@@ -184,7 +252,7 @@ class SavedRelation:
 
     def part(self, rows: SavedRows) -> SavedRelation:
         """Some rows that came or went, as a relation of their own."""
-        source = Source("copied", (SavedFile(rows.path, 0, ()),))
+        source = Source("copied", (SavedFile(rows.path, 0, (), rows.digest),))
         return replace(
             self,
             rows=rows.rows,
@@ -217,104 +285,54 @@ def file_at(path: str) -> SavedFile:
     return SavedFile(path if is_url(path) else there, size, now)
 
 
-def read_parquet(path: str) -> pa.Table:
-    """All rows of a file, or of a directory of files."""
+def read_parquet(path: str, digests: FileDigests) -> pa.Table:
+    """All rows of a file of ours, or of a directory of files, compared with their digests."""
     import pyarrow as pa
     from pyarrow import parquet
 
-    system, _ = filesystem_of(path)
     try:
-        parts = [parquet.ParquetFile(part, filesystem=system) for part in parts_of(path)]
-        return pa.concat_tables([part.read() for part in parts])
-    except FileNotFoundError:
-        raise EngineError(
-            f"The saved tree lacks {path}. Was it vacuumed away? Open the tree again."
-        ) from None
-    except (pa.ArrowException, OSError) as error:
-        raise EngineError(
-            f"Cannot read {shown(path)}: {reason(error)}. Save the tree again."
-        ) from error
+        names = parts_of(path)
+        if digests and names != sorted(digests):
+            raise DamagedError(shown(path), "its files are not those that were written")
+        tables = []
+        for name in names:
+            source = pa.BufferReader(read_verified(part_path(path, name), digests.get(name)))
+            checked = parquet.ParquetFile(source, page_checksum_verification=name not in digests)
+            tables.append(checked.read())
+        return pa.concat_tables(tables)
+    except DamagedError as error:
+        inside = "" if error.path == shown(path) else f"{error.path.rpartition('/')[2]}: "
+        raise DamagedError(shown(path), f"{inside}{error.reason}") from error
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise DamagedError(shown(path), reason(error)) from error
 
 
 def parts_of(path: str) -> list[str]:
-    """The file itself, or the data files in a directory, as their file system calls them."""
+    """The names of the data files in a directory; "" for a file itself."""
     from pyarrow import fs
 
     system, there = filesystem_of(path)
     if system.get_file_info(there).type is not fs.FileType.Directory:
-        return [there]
+        return [""]
     infos = system.get_file_info(fs.FileSelector(there))
-    return sorted(info.path for info in infos if info.base_name.endswith(".parquet"))
+    return sorted(info.base_name for info in infos if info.base_name.endswith(".parquet"))
 
 
-def write_parquet(table: pa.Table, path: str) -> None:
-    """Write a table to a new file."""
+def part_path(path: str, name: str) -> str:
+    """The path or URL of a part."""
+    if not name:
+        return path
+    return url_of(path).below(name) if is_url(path) else f"{path}/{name}"
+
+
+def write_parquet(table: pa.Table, path: str) -> FileDigest:
+    """Write a table to a new file; its digest."""
+    import pyarrow as pa
     from pyarrow import parquet
 
     system, there = filesystem_of(path)
-    parquet.write_table(table, there, filesystem=system)
-
-
-# -- types ----------------------------------------------------------------------------------------
-
-
-def text_of_schema(schema: pa.Schema) -> str:
-    """A schema as text for JSON."""
-    return base64.b64encode(schema.remove_metadata().serialize()).decode()
-
-
-def schema_of_text(text: str) -> pa.Schema:
-    """The schema that `text_of_schema` has written."""
-    import pyarrow as pa
-
-    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
-
-
-def portable(column: Any) -> Any:
-    """The column in a type that every engine can read; as it is if its values do not fit that.
-
-    An instant is a number of microseconds: Spark would write it in a type that only Spark can read.
-    """
-    import pyarrow as pa
-
-    target = _portable_type(column.type)
-    try:
-        if pa.types.is_timestamp(target) and target.tz is not None:
-            return column.cast(target).cast(pa.int64())
-        return column if target == column.type else column.cast(target)
-    except pa.ArrowInvalid:
-        return column
-
-
-def original(column: Any, dtype: pa.DataType) -> Any:
-    """What `portable` made, as the type that it was."""
-    import pyarrow as pa
-
-    if column.type == dtype:
-        return column
-    if pa.types.is_null(dtype):
-        return pa.chunked_array([pa.nulls(len(column))])
-    if pa.types.is_timestamp(dtype) and pa.types.is_int64(column.type):
-        column = column.cast(pa.timestamp("us", dtype.tz))
-    return column.cast(dtype)
-
-
-def _portable_type(dtype: pa.DataType) -> pa.DataType:
-    import pyarrow as pa
-
-    kinds = pa.types
-    if kinds.is_dictionary(dtype):
-        return _portable_type(dtype.value_type)
-    if kinds.is_timestamp(dtype):
-        return pa.timestamp("us", dtype.tz)
-    if kinds.is_time(dtype):
-        return pa.time64("us")
-    if kinds.is_decimal256(dtype):
-        return pa.decimal128(38, min(38, dtype.scale))
-    if kinds.is_null(dtype):
-        return pa.int32()
-    if kinds.is_large_string(dtype) or kinds.is_string_view(dtype):
-        return pa.string()
-    if kinds.is_large_binary(dtype) or kinds.is_fixed_size_binary(dtype):
-        return pa.binary()
-    return pa.date32() if kinds.is_date64(dtype) else dtype
+    with system.open_output_stream(there) as stream:
+        output = DigestingOutput(stream, table.nbytes)
+        with pa.PythonFile(output, mode="w") as sink:
+            parquet.write_table(table, sink, write_page_checksum=True)
+        return output.digest

@@ -9,6 +9,7 @@ Values are counted in the relations; messages that are in the store have a known
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from math import inf, prod
 
 from calitree.calibration.message import Message, MessageKey
@@ -24,7 +25,7 @@ from calitree.engines.api.contraction import (
 from calitree.engines.api.protocol import Engine
 from calitree.engines.api.semiring import SUM_PRODUCT
 from calitree.engines.api.signed import Linear
-from calitree.errors import MissingRelationError
+from calitree.errors import DamagedError, MissingRelationError
 from calitree.jointree.bag import Edge
 from calitree.query.annotation import COUNT, GroupBy
 from calitree.query.binder import Question
@@ -123,9 +124,12 @@ class Sizes:
                 count = Column("n", SUM_PRODUCT, (Stored(0, message.columns[COUNT]),))
                 given = Input(message.table, {name: name for name in self.plain.keep[edge]})
                 total = Contraction((given,), (Output((0,), (), (), (count,)),))
-                (table,) = self.engine.contract(total)
-                rows = self.engine.arrow(table).to_pylist()
-                self._joined[edge] = rows[0]["n"] if rows else 0
+                with suppress(
+                    DamagedError
+                ):  # of an opened tree; who needs the message will be told
+                    (table,) = self.engine.contract(total)
+                    rows = self.engine.arrow(table).to_pylist()
+                    self._joined[edge] = rows[0]["n"] if rows else 0
         return self._joined[edge]
 
     def _count(self, attributes: Iterable[str]) -> None:

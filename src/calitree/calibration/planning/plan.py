@@ -40,6 +40,8 @@ class Send:
     aggregates: tuple[Aggregate, ...]
     pivot: PivotMessage | None = field(default=None, compare=False, repr=False)
     """The pivot's message along the same edge, if this is not the pivot's."""
+    damage: str = field(default="", compare=False)
+    """What is wrong with the file in which it was saved."""
 
     @classmethod
     def of(cls, placement: Placement, edge: Edge, pivot: Placement | None = None) -> Send:
@@ -54,7 +56,9 @@ class Send:
 
     @property
     def why(self) -> str:
-        """Why the pivot's message does not serve."""
+        """Why the pivot's message, or that which was saved, does not serve."""
+        if self.damage:
+            return f"its file is damaged: {self.damage}"
         if self.pivot is None:
             return ""
         here, theirs = self.key.annotations, self.pivot.key.annotations
@@ -146,6 +150,27 @@ class Plan:
         if not self.refreshed:
             return self
         return replace(self, reused=(*self.reused, *self.refreshed), refreshed=())
+
+    def with_damage(self, damaged: Mapping[MessageKey, str]) -> Plan:
+        """The plan, which tells of messages to compute that their files are damaged.
+
+        Args:
+            damaged: What is wrong with the file of each of some messages.
+
+        Returns:
+            A plan that says so in its lines.
+
+        Example:
+            >>> wide.plan().with_damage({}).computed
+            ()
+        """
+        if not damaged:
+            return self
+        steps = (
+            Step(s.bag, tuple(replace(m, damage=damaged.get(m.key, "")) for m in s.sends))
+            for s in self.steps
+        )
+        return replace(self, steps=tuple(steps))
 
     def after(self, measured: Mapping[MessageKey | None, Measured]) -> Plan:
         """The plan, having been run.

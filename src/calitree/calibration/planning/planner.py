@@ -36,7 +36,7 @@ def plan_query(snapshot: Snapshot, question: Question) -> Planned:
     if pushed is not placement:
         placement, available = pushed, find_messages(state, schema, pushed)
         missing = missing_edges(placement, root, available)
-    plan = emit(placement, pivot, root, missing, available)
+    plan = emit(placement, pivot, root, missing, available).with_damage(state.store.damaged)
     return Planned(projection, plan, placement, available)
 
 

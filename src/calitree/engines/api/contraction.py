@@ -123,9 +123,12 @@ class Column:
 
 def stored_parts(name: str, semiring: Semiring) -> tuple[str, ...]:
     """The names of a column's components in a table."""
-    if len(semiring.components) == 1:
-        return (name,)
-    return tuple(f"{name}.{component}" for component in semiring.components)
+    return parts_of_column(name, semiring.components)
+
+
+def parts_of_column(name: str, components: tuple[str, ...]) -> tuple[str, ...]:
+    """The names that components of a semiring have in a table, where they are a column."""
+    return (name,) if len(components) == 1 else tuple(f"{name}.{part}" for part in components)
 
 
 @dataclass(frozen=True)

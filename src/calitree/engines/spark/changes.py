@@ -23,7 +23,7 @@ from calitree.engines.spark.sums import typed
 from calitree.engines.spark.table import SparkTable, arrow_schema, measure
 from calitree.errors import EngineError
 from calitree.sql.parser import Expression
-from calitree.storage.table_format import schema_of_text
+from calitree.storage.arrow_types import schema_of_text
 from calitree.types import Kind
 
 if TYPE_CHECKING:

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+CHECKED_PAGES = {"parquet.page.verify-checksum.enabled": "true"}
+"""Where a page of Parquet has a checksum, it is compared with that."""
+
 _CSV_OPTIONS = {"header": "true", "inferSchema": "true", "escape": '"'}
 """A quote within quotes is doubled, as everywhere but in Spark."""
 
@@ -137,7 +140,7 @@ def _read_files(
     if text is None:
         if schema is not None:
             reader = reader.schema(spark_schema(schema))
-        return reader.parquet(*paths)
+        return reader.options(**CHECKED_PAGES).parquet(*paths)
     tab = text[1].lower() == "t"
     reader = reader.options(**_CSV_OPTIONS, sep="\t" if tab else ",")
     frame = reader.csv(paths)

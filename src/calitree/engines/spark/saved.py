@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import pyarrow as pa
-from pyarrow import parquet
 
 from calitree.engines.spark.fields import (
     BIGINT,
@@ -24,12 +23,15 @@ from calitree.engines.spark.fields import (
     in_process_type,
 )
 from calitree.engines.spark.jobs import explained
-from calitree.engines.spark.read import is_table, read
+from calitree.engines.spark.read import CHECKED_PAGES, is_table, read
 from calitree.engines.spark.runtime import Runtime
 from calitree.engines.spark.table import SparkTable, arrow_schema, quoted
-from calitree.errors import EngineError, MissingRelationError
-from calitree.storage.filesystem import filesystem_of, is_url, shown, url_of
+from calitree.errors import DamagedError, DamagedRelationError, EngineError, MissingRelationError
+from calitree.storage.arrow_types import portable, schema_of_text, text_of_schema
+from calitree.storage.digest import FileDigest, parquet_file, verify
+from calitree.storage.filesystem import is_url, shown, url_of
 from calitree.storage.table_format import (
+    FileDigests,
     Origin,
     SavedColumn,
     SavedFile,
@@ -37,11 +39,9 @@ from calitree.storage.table_format import (
     SavedRelation,
     Source,
     file_at,
+    part_path,
     parts_of,
-    portable,
     read_parquet,
-    schema_of_text,
-    text_of_schema,
     write_parquet,
 )
 from calitree.types import Kind
@@ -110,15 +110,16 @@ def _rows_of(runtime: Runtime, saved: SavedRelation, fields: dict[str, Field]) -
     source, name = saved.source, saved.name
     if source.place == "nowhere":
         raise MissingRelationError(name, source.reason)
-    for file in source.files:
-        if (file.stamp or source.place == "copied") and file.problem is not None:
-            raise MissingRelationError(name, file.problem)
+    if source.place == "copied" or all(file.stamp for file in source.files):
+        source.check(name)
     files = [file.path for file in source.files]
     if source.place == "copied":
-        return runtime.local_frame(arrow_for_spark(name, read_parquet(files[0])))
+        return runtime.local_frame(arrow_for_spark(name, _copied_rows(name, source.files[0])))
     given = source.table if source.place == "table" else files[0] if len(files) == 1 else files
     try:
         with explained(f"read {name}"):
+            if source.place == "table" and not is_table(runtime.session, source.table):
+                raise EngineError(f"there is no Spark table {source.table!r}")  # nor is it a path
             frame = read(runtime.session, name, given)
             assert frame is not None
             columns = fields_of(name, frame.columns, frame.schema)
@@ -132,6 +133,14 @@ def _rows_of(runtime: Runtime, saved: SavedRelation, fields: dict[str, Field]) -
         raise MissingRelationError(name, str(error).rstrip(".")) from error
 
 
+def _copied_rows(name: str, file: SavedFile) -> pa.Table:
+    """The rows of a relation that are in the directory of the tree."""
+    try:
+        return read_parquet(file.path, {} if file.digest is None else {"": file.digest})
+    except DamagedError as error:
+        raise DamagedRelationError(name, error) from error
+
+
 # -- messages -------------------------------------------------------------------------------------
 
 
@@ -143,19 +152,22 @@ def write(runtime: Runtime, table: SparkTable, path: str) -> SavedMessage:
         for name, field in table.fields.items()
     )
     names = [field.name for field in table.fields.values()]
+    digests: FileDigests = {}
     if not columns:
         schema = pa.schema([])
     elif table.held is not None or table.nbytes <= MAX_COLLECTED_BYTES:
         held = table.collected().select(names)
         schema = held.schema
-        write_parquet(pa.table(list(map(portable, held.columns)), names), path)
+        digests = {"": write_parquet(pa.table(list(map(portable, held.columns)), names), path)}
     else:
         from pyspark.sql.pandas.types import to_arrow_schema
 
         schema = to_arrow_schema(table.frame.select(*names).schema, timezone="UTC")
-        _write_by_spark(runtime, table, path)
+        digests = _write_by_spark(runtime, table, path)
     types = pa.schema(pa.field(column.name, in_process_type(column.type)) for column in schema)
-    return SavedMessage(path, table.rows, table.nbytes, text_of_schema(types), columns)
+    return SavedMessage(
+        path, table.rows, table.nbytes, text_of_schema(types), columns=columns, digests=digests
+    )
 
 
 def _described(name: str, field: Field, annotation: bool) -> SavedColumn:
@@ -173,19 +185,34 @@ def _described(name: str, field: Field, annotation: bool) -> SavedColumn:
     )
 
 
-def _write_by_spark(runtime: Runtime, table: SparkTable, path: str) -> None:
+def _write_by_spark(runtime: Runtime, table: SparkTable, path: str) -> FileDigests:
     columns = _converted(table.fields.values(), _STORED, "{name}")
     frame = table.frame.selectExpr(*columns).coalesce(max(4, table.nbytes // FILE_BYTES))
+    writer = frame.write.option("parquet.page.write-checksum.enabled", "true")
     with explained(f"write {table.label}"):
-        runtime.run([partial(frame.write.parquet, _spark_path(path))])
-    system, _ = filesystem_of(path)
-    footers = (parquet.read_metadata(part, filesystem=system) for part in parts_of(path))
+        runtime.run([partial(writer.parquet, _spark_path(path))])
+    digests = _digests(runtime, path)
+    parts = parts_of(path)
+    footers = (parquet_file(part_path(path, name), digests.get(name)).metadata for name in parts)
     rows = sum(footer.num_rows for footer in footers)
     if rows != table.rows:
         raise EngineError(
             f"Spark wrote {rows:,} rows of {table.rows:,} to {shown(path)}. Save to a place that "
             "all of its machines share."
         )
+    return digests
+
+
+def _digests(runtime: Runtime, path: str) -> FileDigests:
+    """Those of the files in a directory as they are, each of one block: Spark's machines compute them."""
+    reader = runtime.session.read.format("binaryFile").option("pathGlobFilter", "*.parquet")
+    with explained(f"read {shown(path)}"):
+        files = reader.load(_spark_path(path)).selectExpr("path", "length", "sha2(content, 256)")
+        (rows,) = runtime.run([files.collect])
+    return {
+        unquote(file.rpartition("/")[2]): FileDigest.of_block(size, bytes.fromhex(digest))
+        for file, size, digest in rows
+    }
 
 
 def _spark_path(path: str) -> str:
@@ -198,7 +225,7 @@ def restored_message(runtime: Runtime, saved: SavedMessage) -> SparkTable:
     if not saved.columns:
         held = pa.table({"c0": [True] * saved.rows})
         return SparkTable(runtime, label, {}, held=held, key=frozenset())
-    schema = schema_of_text(saved.schema)
+    schema = saved.types
     fields = _fields(label, [column.name for column in saved.columns], schema)
     for column, dtype in zip(saved.columns, schema.types, strict=True):
         field = replace(fields[column.name], exact=column.exact)
@@ -223,9 +250,27 @@ def restored_message(runtime: Runtime, saved: SavedMessage) -> SparkTable:
 def _message_frame(runtime: Runtime, saved: SavedMessage, fields: list[Field]) -> DataFrame:
     if saved.nbytes <= MAX_COLLECTED_BYTES:
         return runtime.local_frame(arrow_for_spark("a saved message", saved.read()))
+    saved.check()
+    _check_by_spark(runtime, saved)
     columns = _converted(fields, _RESTORED, "CAST({name} AS {type})")
     with explained(f"read {shown(saved.path)}"):
-        return runtime.session.read.parquet(_spark_path(saved.path)).selectExpr(*columns)
+        reader = runtime.session.read.options(**CHECKED_PAGES)
+        return reader.parquet(_spark_path(saved.path)).selectExpr(*columns)
+
+
+def _check_by_spark(runtime: Runtime, saved: SavedMessage) -> None:
+    """An error if the files of a message are not those that were written."""
+    path, digests = shown(saved.path), saved.digests
+    if "" in digests:  # written by one process, so that it can be read by one
+        verify(saved.path, digests[""])
+    elif digests:
+        try:
+            now = _digests(runtime, saved.path)
+        except EngineError as error:
+            raise DamagedError(path, str(error).rstrip(".")) from error
+        wrong = sorted(n for n in {*now, *digests} if now.get(n) != digests.get(n))
+        if wrong:
+            raise DamagedError(path, f"{', '.join(wrong)}: not what was written")
 
 
 _STORED = {Kind.TIMESTAMP_TZ: "unix_micros({name})", Kind.NULL: "CAST({name} AS INT)"}

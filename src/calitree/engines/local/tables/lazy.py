@@ -21,23 +21,27 @@ from calitree.engines.local.tables.tables import (
     EncodedRelation,
 )
 from calitree.engines.local.tables.wire import to_wire
-from calitree.errors import EngineError, MissingRelationError, SchemaError
+from calitree.errors import (
+    DamagedError,
+    DamagedRelationError,
+    EngineError,
+    MissingRelationError,
+    SchemaError,
+)
+from calitree.storage.arrow_types import original, portable, schema_of_text, text_of_schema
 from calitree.storage.column_types import supported_columns
 from calitree.storage.files import is_parquet
-from calitree.storage.filesystem import map_paths
+from calitree.storage.filesystem import map_paths, reason, shown
 from calitree.storage.frames import relation_rows
 from calitree.storage.parquet import ParquetColumns
 from calitree.storage.table_format import (
+    FileDigests,
     Origin,
     SavedColumn,
     SavedMessage,
     SavedRelation,
     Source,
     file_at,
-    original,
-    portable,
-    schema_of_text,
-    text_of_schema,
     write_parquet,
 )
 from calitree.types import Kind, kind_of_arrow
@@ -65,11 +69,14 @@ class LazyColumns:
             )
         source.check(name)
         files = [file.path for file in source.files]
+        digests = {file.path: file.digest for file in source.files if file.digest is not None}
         try:
             if is_parquet(files):
-                columns: Columns = ParquetColumns(name, files, self.threads)
+                columns: Columns = ParquetColumns(name, files, self.threads, digests)
             else:
                 columns = ArrowColumns(*relation_rows(name, files))
+        except DamagedError as error:
+            raise DamagedRelationError(name, error) from error
         except SchemaError as error:
             raise MissingRelationError(name, str(error).rstrip(".")) from error
         kinds = {field.name: kind_of_arrow(field.type) for field in columns.schema}
@@ -92,11 +99,16 @@ class LazyColumns:
     def column(self, label: str) -> pa.ChunkedArray:
         """One column, read from its files."""
         try:
-            column = self.opened.column(label)
+            return original(self.opened.column(label), self.schema.field(label).type)
+        except DamagedError as error:
+            raise DamagedRelationError(self.name, error) from error
         except EngineError:
             self.saved.source.check(self.name)  # perhaps it was vacuumed away meanwhile
             raise
-        return original(column, self.schema.field(label).type)
+        except pa.ArrowException as error:
+            files = ", ".join(shown(file.path) for file in self.saved.source.files)
+            damage = DamagedError(files, reason(error))
+            raise DamagedRelationError(self.name, damage) from error
 
     def table(self) -> pa.Table:
         """All columns."""
@@ -187,10 +199,13 @@ def write(message: EncodedMessage, path: str) -> SavedMessage:
             columns.append(SavedColumn(name, kind_of_arrow(data.type), scale=scale))
         else:
             columns.append(_described(name, data.type, value))
+    digests: FileDigests = {}
     if columns:
-        write_parquet(pa.table(arrays, [field.name for field in types]), path)
+        digests = {"": write_parquet(pa.table(arrays, [field.name for field in types]), path)}
     schema = text_of_schema(pa.schema(types))
-    return SavedMessage(path, message.rows, message.nbytes, schema, tuple(columns))
+    return SavedMessage(
+        path, message.rows, message.nbytes, schema, columns=tuple(columns), digests=digests
+    )
 
 
 def _described(name: str, dtype: pa.DataType, value: Value) -> SavedColumn:

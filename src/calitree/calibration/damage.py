@@ -1,0 +1,34 @@
+"""Messages of a saved tree whose files are damaged: they are dropped, told, and computed from the relations."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import TypeVar
+
+from calitree.calibration.snapshot import Snapshot
+from calitree.errors import DamagedError, DamagedWarning
+
+Value = TypeVar("Value")
+
+
+def without_damaged(snapshot: Snapshot, compute: Callable[[], Value]) -> Value:
+    """What is computed from messages that are whole: where one is not, it is computed again without it."""
+    dropped: set[str] = set()
+    while True:
+        try:
+            return compute()
+        except DamagedError as damage:
+            if damage.path in dropped:
+                raise
+            dropped.add(damage.path)
+            if snapshot.state.store.drop(damage):  # else another thread has just done so
+                text = (
+                    f"{damage.path} is damaged: {damage.reason}. This message is computed anew from the "
+                    "relations; save the tree to have it whole again."
+                )
+                warnings.warn(text, DamagedWarning, stacklevel=2)
+            before = snapshot.previous and snapshot.previous.snapshot()
+            for known in filter(None, (snapshot, before)):
+                known.cache.forget_plans()
+                known.cache.adjustments.clear()

@@ -1,0 +1,148 @@
+"""What the parts of a manifest say of each other: no relation, column, bag or edge is named that is not there.
+
+Decoding has seen that every field has its type (`calitree.storage.json_codec`). Nothing here reads a file.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from calitree.calibration.message import Shelved
+from calitree.errors import CalitreeError, SavedError
+from calitree.jointree.hypertree import Hypertree
+from calitree.jointree.joins import checked_name, column_classes, joint_kind
+from calitree.jointree.schema import ColumnName, Join
+from calitree.saved.guard.trust import outside_path
+from calitree.saved.manifest import Manifest
+from calitree.saved.tree_codec import hypertree
+from calitree.saved.tree_record import SavedTree
+from calitree.storage.arrow_types import schema_of_text
+from calitree.storage.filesystem import reason
+from calitree.storage.json_codec import MalformedError
+from calitree.storage.table_format import SavedRelation, Source
+from calitree.types import Kind
+
+
+def check(manifest: Manifest, place: str) -> None:
+    """A `SavedError` if a manifest contradicts itself."""
+    try:
+        names: list[str] = []
+        for relation in manifest.relations:
+            names.append(checked_name(relation.name, names))
+            _check_relation(relation)
+        tree, columns = manifest.tree, _columns(manifest.relations)
+        attributes_of = _attributes_of(tree, columns)
+        bags = hypertree(tree, attributes_of)
+        for name in (*tree.added, *tree.read_files, *tree.read_segments):
+            if name not in attributes_of:
+                raise MalformedError(f"there is no relation {name!r}")
+        unknown = set((tree.bound or {}).values()) - {bag.name for bag in bags.bags}
+        if unknown:
+            raise MalformedError(f"there is no bag {unknown.pop()!r}")
+        components: dict[str, tuple[str, ...]] = {}
+        for message in manifest.messages:
+            _check_message(message, bags, components)
+    except (MalformedError, CalitreeError, RecursionError) as error:
+        raise damaged(manifest.number, place, error) from error
+
+
+def damaged(number: int, place: str, error: Exception) -> SavedError:
+    """The error for a version that cannot be opened."""
+    return SavedError(f"Version {number} of {place} is damaged: {reason(error)}.")
+
+
+def _check_unique(what: str, names: Iterable[str]) -> None:
+    name, times = max(Counter(names).items(), key=lambda item: item[1], default=("", 0))
+    if times > 1:
+        raise MalformedError(f"there are two {what}s {name!r}")
+
+
+# -- relations ------------------------------------------------------------------------------------
+
+_FILES = {"copied": (1, 1), "files": (1, None), "table": (0, 0), "nowhere": (0, 0)}
+"""How many files a relation has at a place, at least and at most."""
+
+
+def _check_relation(relation: SavedRelation) -> None:
+    from calitree.storage.column_types import plain_type
+
+    name, schema = relation.name, schema_of_text(relation.schema)
+    if set(schema.names) != set(relation.kinds) or not relation.kinds:
+        raise MalformedError(f"{name!r} has other columns than its schema")
+    for field in schema:
+        if plain_type(field.type) is None:
+            raise MalformedError(f"{name}.{field.name} is {field.type!s:.40}, which is never saved")
+    if not relation.null_free <= relation.kinds.keys():
+        raise MalformedError(f"{name!r} has no NULL in columns that it does not have")
+    revisions = relation.revisions
+    if [change.old for change in relation.changes] != list(revisions[:-1]):
+        raise MalformedError(f"the changes of {name!r} do not follow each other")
+    if relation.current_rows < 0:
+        raise MalformedError(f"more rows went from {name!r} than it had")
+    _check_source(name, relation.source)
+
+
+def _check_source(name: str, source: Source) -> None:
+    least, most = _FILES[source.place]
+    count = len(source.files)
+    if count < least or (most is not None and count > most):
+        raise MalformedError(f"{name!r} is {source.place}, with {count} files")
+    if source.place == "table" and not source.table:
+        raise MalformedError(f"the table of {name!r} has no name")
+    if source.place == "files":
+        for file in source.files:
+            try:
+                outside_path(file.path)
+            except ValueError as error:
+                raise MalformedError(f"a file of {name!r} {error}") from None
+
+
+# -- the tree -------------------------------------------------------------------------------------
+
+
+def _columns(relations: Iterable[SavedRelation]) -> dict[ColumnName, Kind]:
+    return {(r.name, column): kind for r in relations for column, kind in r.kinds.items()}
+
+
+def _attributes_of(
+    tree: SavedTree, columns: Mapping[ColumnName, Kind]
+) -> dict[str, frozenset[str]]:
+    """The attributes of each relation, if they are those that the joins make."""
+    _check_unique("attribute", (name for name, *_ in tree.attributes))
+    if {frozenset(joined) for _, joined, _ in tree.attributes} != _joined(tree, columns):
+        raise MalformedError("its attributes are not those that its joins make")
+    attributes: dict[str, set[str]] = {relation: set() for relation, _ in columns}
+    for name, joined, kind in tree.attributes:
+        common = joint_kind({columns[column] for column in joined})
+        apart = common is Kind.OTHER and len(joined) > 1  # values that are never equal
+        if len(set(joined)) < len(joined) or kind is not common or apart:
+            raise MalformedError(f"attribute {name!r} is not what its columns make")
+        for relation, _ in joined:
+            attributes[relation].add(name)
+    return {relation: frozenset(names) for relation, names in attributes.items()}
+
+
+def _joined(tree: SavedTree, columns: Mapping[ColumnName, Kind]) -> set[frozenset[ColumnName]]:
+    """The classes of columns that the joins make equal."""
+    joins = [Join(*parts) for parts in tree.joins]
+    ends = [end for j in joins for a, b in j.pairs for end in ((j.left, a), (j.right, b))]
+    for relation, column in ends:
+        if (relation, column) not in columns:
+            raise MalformedError(f"a join names {relation}.{column}, which is not there")
+    return {frozenset(joined) for joined in column_classes(columns, joins)}
+
+
+def _check_message(
+    message: Shelved, tree: Hypertree, components: dict[str, tuple[str, ...]]
+) -> None:
+    try:
+        message.check(components)
+        if message.edge not in tree.directed:
+            raise MalformedError("is of no edge of the tree")
+        message.check_attributes(tree.implied(*message.edge))
+        for relation in message.revisions:
+            if relation not in tree.relations:
+                raise MalformedError(f"is of a relation {relation!r} that is not there")
+    except ValueError as error:
+        raise MalformedError(f"the message {message.digest[:40]!r} {reason(error)}") from None

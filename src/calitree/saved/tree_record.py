@@ -1,0 +1,58 @@
+"""The part of a manifest that is the tree, as data: joins, attributes, bags, measures, the pivot, streams."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from calitree.calibration.state import Mode
+from calitree.query.custom import CustomMeasure
+from calitree.saved.directory import own_name
+from calitree.storage.digest import FileDigest
+from calitree.storage.file_log import Stamp
+from calitree.storage.json_codec import Count
+from calitree.types import Kind
+
+OwnName = Annotated[str, own_name]
+Pairs = tuple[tuple[str, str], ...]
+BagParts = (
+    tuple[str, frozenset[str], tuple[str, ...], frozenset[str]]
+    | tuple[str, frozenset[str], tuple[str, ...]]
+)
+"""A bag: its name, its attributes, its relations, and the attributes that were added to it."""
+
+
+@dataclass(frozen=True)
+class SavedTree:
+    """What is neither a relation nor a message. Fields with a default were not in the first format."""
+
+    engine: str
+    joins: tuple[tuple[str, str, Pairs], ...]
+    attributes: tuple[tuple[str, Pairs, Kind], ...]
+    bags: tuple[BagParts, ...]
+    edges: Pairs
+    measures: dict[str, str | CustomMeasure]
+    group_by: tuple[str, ...]
+    where: str | None
+    memory_limit: Count
+    maintenance: Mode = "lazy"
+    added: tuple[str, ...] = ()
+    cubes: tuple[tuple[tuple[str, ...], str | None], ...] = field(
+        default=(), metadata={"json": "further"}
+    )
+    """The pivots of cubes: by what they group, and their filter."""
+    bound: dict[str, str] | None = None
+    streams: dict[str, int] = field(default_factory=dict)
+    read_files: dict[str, dict[str, dict[str, Stamp | None]]] = field(default_factory=dict)
+    read_segments: dict[str, tuple[OwnName, ...]] = field(default_factory=dict)
+    segment_digests: dict[str, FileDigest] = field(default_factory=dict)
+    lineage: str = ""
+    """An id that all versions of one tree have in common."""
+    ids: tuple[str, ...] = ()
+    """The ids of the last versions that it goes on from, and its own at the end."""
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """What all versions of one tree have in common."""
+        bags = tuple((*bag, frozenset()) if len(bag) == 3 else bag for bag in self.bags)
+        return self.joins, self.attributes, bags, self.edges
