@@ -323,12 +323,12 @@ def _measures(given: list[str] | None, known: Mapping[str, MeasureLike]) -> Any:
     return measures
 
 
-def _show_warning(message: Any, category: type[Warning], *where: Any) -> None:
+def _show_warning(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
     """Our own warnings are one line, as our errors are."""
     if issubclass(category, DamagedWarning):
         typer.echo(f"calitree: {message}", err=True)
     else:
-        _SHOW_WARNING(message, category, *where)
+        _SHOW_WARNING(message, category, *where, **more)
 
 
 _SHOW_WARNING = warnings.showwarning
