@@ -13,6 +13,7 @@ from threading import RLock
 
 from calitree.calibration.message import ColumnsByText, Message, MessageKey, Shelved
 from calitree.engines.api.contraction import Table
+from calitree.interrupts import uninterrupted
 from calitree.query.annotation import Aggregate
 from calitree.storage.table_format import SavedMessage
 
@@ -93,12 +94,14 @@ class Store:
         """The revisions at which messages of a timeless key are on the shelf."""
         return [message.revisions for message in self.shelved if message.timeless == text]
 
+    @uninterrupted()
     def succeed(self, old: Message, new: Message) -> None:
         """Pin a message if the one that it follows is pinned, else keep it."""
         with self._lock:
             pinned = old in self._messages.get(old.key, ()) and old not in self._kept
             self.pin(new) if pinned else self.keep(new)
 
+    @uninterrupted()
     def shelve(self, fresh: Iterable[Shelved], stale: Iterable[Shelved], restore: Restore) -> None:
         """Replace the shelf by messages that others have saved.
 
@@ -146,6 +149,7 @@ class Store:
                 if message in self._kept:
                     self._kept.move_to_end(message)
 
+    @uninterrupted()
     def pin(self, message: Message) -> None:
         """Keep for as long as the tree lives. Those of other revisions may be evicted from now on."""
         with self._lock:
@@ -162,6 +166,7 @@ class Store:
                             self._unpin(other)
             self.epoch += 1
 
+    @uninterrupted()
     def keep(self, message: Message) -> None:
         """Keep while there is room."""
         with self._lock:
@@ -200,6 +205,7 @@ class Store:
         if message.shelved is not None:
             self._shelf.setdefault(key.digest, []).append(message.shelved)
 
+    @uninterrupted()
     def _take(self, key: MessageKey, restore: Restore) -> None:
         """Take the messages of a key from the shelf. Nothing of them is read yet."""
         with self._lock:
