@@ -13,11 +13,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from calitree.errors import EngineError, MissingRelationError
+from calitree.interrupts import LONG_ROWS, run
 from calitree.storage.filesystem import filesystem_of, is_url, reason, shown, stamp
 from calitree.types import Kind
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+ROW_GROUP = 1 << 18
+"""Rows that are written at a time."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,8 @@ class SavedMessage:
         """Its columns c0, c1, …, attributes as the types they had."""
         import pyarrow as pa
 
-        table = read_parquet(self.path)
+        path, rows = self.path, LONG_ROWS if is_url(self.path) else self.rows
+        table = run(lambda: read_parquet(path), rows)
         if table.num_rows != self.rows:
             raise EngineError(
                 f"The saved message {self.path} has {table.num_rows:,} rows, and should have "
@@ -248,11 +253,13 @@ def parts_of(path: str) -> list[str]:
 
 
 def write_parquet(table: pa.Table, path: str) -> None:
-    """Write a table to a new file."""
+    """Write a table to a new file, a row group at a time: Ctrl-C is answered in between."""
     from pyarrow import parquet
 
     system, there = filesystem_of(path)
-    parquet.write_table(table, there, filesystem=system)
+    with parquet.ParquetWriter(there, table.schema, filesystem=system) as writer:
+        for start in range(0, max(1, table.num_rows), ROW_GROUP):
+            writer.write_table(table.slice(start, ROW_GROUP), ROW_GROUP)
 
 
 # -- types ----------------------------------------------------------------------------------------
