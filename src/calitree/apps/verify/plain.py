@@ -80,18 +80,24 @@ class DuckDB:
             ) from None
         self.engine = engine
         self.error = duckdb.Error
-        self.connection = duckdb.connect()
+        self.connection = run(duckdb.connect)
         for definition in DEFINITIONS:
-            self.connection.execute(definition)
+            self._execute(definition)
 
     def build(self, sql: str, tables: Mapping[str, Table]) -> None:
         """Build the table `wide` by a query over some tables."""
         for name, table in tables.items():
             self._register(name, table)
-        self._run(lambda: self.connection.execute(f"CREATE OR REPLACE TABLE wide AS {sql}"))
+        self._execute(f"CREATE OR REPLACE TABLE wide AS {sql}")
+
+    def _execute(self, sql: str) -> None:
+        self._run(lambda: self.connection.execute(sql))
+
+    def _answer(self, sql: str) -> pa.Table:
+        return self._run(lambda: self.connection.sql(sql).to_arrow_table())
 
     def _run(self, call: Callable[[], Value]) -> Value:
-        """What a call returns; Ctrl-C ends it."""
+        """What a call returns; Ctrl-C ends it. In the main thread DuckDB would answer that itself."""
 
         def stoppable() -> Value:
             stop = current()
@@ -105,17 +111,17 @@ class DuckDB:
         if files and table.nbytes > MAX_BYTES_HERE:
             listed = ", ".join(f"'{file.replace(chr(39), chr(39) * 2)}'" for file in files)
             rows = f"read_parquet([{listed}])"
-            schema = self.connection.sql(f"FROM {rows} LIMIT 0").to_arrow_table().schema
+            schema = self._answer(f"FROM {rows} LIMIT 0").schema
         else:
             data = self.engine.arrow(table)
-            self.connection.register(f"{name} here", data)
+            self._run(lambda: self.connection.register(f"{name} here", data))
             rows, schema = quote(f"{name} here"), data.schema
-        self.connection.execute(widened_view(name, rows, schema))
+        self._execute(widened_view(name, rows, schema))
 
     def ask(self, sql: str) -> pa.Table:
         """Answer a query over `wide`."""
         try:
-            return self._run(lambda: self.connection.sql(sql).to_arrow_table())
+            return self._answer(sql)
         except self.error as error:
             raise EngineError(f"DuckDB could not answer {sql!r}: {error}.") from error
 
