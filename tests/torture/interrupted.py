@@ -285,7 +285,8 @@ def interrupted(work: Callable[[], object], delay: float) -> float | None:
         sender.start()
         work()
         ended = True
-        time.sleep(HANG_SECONDS)
+        for _ in range(20 * HANG_SECONDS):  # a signal just before a sleep does not wake from it
+            time.sleep(0.05)
     except KeyboardInterrupt:
         answered = time.monotonic() - sent[0]
         sender.join()
