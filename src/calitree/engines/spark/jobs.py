@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from uuid import uuid4
 
 from calitree.engines.api.protocol import Watch
-from calitree.engines.spark.watch import POLL_SECONDS, is_remote, watching
+from calitree.engines.spark.watch import is_remote, watching
 from calitree.errors import EngineError
-from calitree.interrupts import check, is_main_thread, run
+from calitree.interrupts import POLL_SECONDS, check, is_main_thread, run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
