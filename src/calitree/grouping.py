@@ -6,7 +6,10 @@ Arrow tells NaNs apart by their bits, and -0.0 from 0.0; Python's NaN is not equ
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from calitree.interrupts import run
 
 if TYPE_CHECKING:
     import numpy as np
@@ -91,7 +94,7 @@ def row_keys(columns: Sequence[Array], sizes: Sequence[int]) -> tuple[Array, int
     keys, span = columns[0].astype(np.int64), sizes[0]
     for codes, size in zip(columns[1:], sizes[1:], strict=True):
         if span * size >= MAX_COMBINATIONS:  # number those that there are, which are fewer
-            known, keys = np.unique(keys, return_inverse=True)
+            known, keys = run(partial(np.unique, keys, return_inverse=True), len(keys))
             span = len(known)
         keys, span = keys * size + codes, span * size
     return keys, span

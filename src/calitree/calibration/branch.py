@@ -15,6 +15,7 @@ from calitree.calibration.state import Mode, TreeState
 from calitree.calibration.store import Store
 from calitree.engines.api.protocol import Engine
 from calitree.errors import ConflictError, QueryError, UpdateError
+from calitree.interrupts import uninterrupted
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.schema import Relation, Schema
 from calitree.progress import Progress
@@ -136,13 +137,22 @@ class Branch:
         """Make the next version, in which these relations are replaced; its number."""
         with self.lock:
             if changed:
-                self.head = self.head.successor(self.head.number + 1, changed)
-                self._snapshots[self.head.number] = self.head
-                while len(self._snapshots) > VERSIONS_KEPT:
-                    del self._snapshots[next(iter(self._snapshots))]
-                if self.state.maintenance == "eager" and self.is_main:
-                    self.refresh(progress=False)
+                self._append(changed)
+                self._maintain()
             return self.head.number
+
+    def _append(self, changed: Mapping[str, Relation]) -> None:
+        head = self.head.successor(self.head.number + 1, changed)
+        number = head.number
+        # Both or none: nothing is called between them, so no Ctrl-C comes there.
+        self._snapshots[number] = head
+        self.head = head
+        while len(self._snapshots) > VERSIONS_KEPT:
+            del self._snapshots[next(iter(self._snapshots))]
+
+    def _maintain(self) -> None:
+        if self.state.maintenance == "eager" and self.is_main:
+            self.refresh(progress=False)
 
     def commit(self) -> int:
         """Make a what-if the next version of the branch it was made from; that version's number."""
@@ -160,11 +170,15 @@ class Branch:
                         f"{', '.join(both)} changed since this was supposed (at version {then.number}; "
                         f"now it is {target.head.number}). Suppose it again on what is now."
                     )
-                number = target.advance(ours)
-                self.head = target.head
-            self.fork_point = ForkPoint(target, self.head)
-            self._snapshots = {number: self.head}
-            return number
+                with uninterrupted():
+                    if ours:
+                        target._append(ours)
+                    self.head = target.head
+                    self.fork_point = ForkPoint(target, self.head)
+                    self._snapshots = {self.head.number: self.head}
+                if ours:
+                    target._maintain()
+                return self.head.number
 
     # -- keeping fresh ---------------------------------------------------------------------------
 
@@ -194,18 +208,19 @@ class Branch:
             self.calibration, messages = calibrate(
                 snapshot, [snapshot.pivot, *placements], progress
             )
-            for message in messages_of(snapshot.pivot, messages):
-                store.pin(message)
-            pinned = set(store.pinned)
             added = []
-            for question, placement in zip(pivots, placements, strict=True):
-                new = messages_of(placement, messages) - pinned
-                size = sum(message.table.nbytes for message in new)
-                if size <= room:
-                    room -= size
-                    pinned |= new
-                    for message in new:
-                        store.pin(message)
-                    added.append(question)
-            self.state.add_pivots(tuple(added))
+            with uninterrupted():
+                for message in messages_of(snapshot.pivot, messages):
+                    store.pin(message)
+                pinned = set(store.pinned)
+                for question, placement in zip(pivots, placements, strict=True):
+                    new = messages_of(placement, messages) - pinned
+                    size = sum(message.table.nbytes for message in new)
+                    if size <= room:
+                        room -= size
+                        pinned |= new
+                        for message in new:
+                            store.pin(message)
+                        added.append(question)
+                self.state.add_pivots(tuple(added))
             return added

@@ -14,6 +14,7 @@ from threading import RLock
 from calitree.calibration.message import ColumnsByText, Message, MessageKey, Shelved
 from calitree.engines.api.contraction import Table
 from calitree.errors import DamagedError
+from calitree.interrupts import uninterrupted
 from calitree.query.annotation import Aggregate
 from calitree.storage.filesystem import shown
 from calitree.storage.table_format import SavedMessage
@@ -100,12 +101,14 @@ class Store:
         """The revisions at which messages of a timeless key are on the shelf."""
         return [message.revisions for message in self.shelved if message.timeless == text]
 
+    @uninterrupted()
     def succeed(self, old: Message, new: Message) -> None:
         """Pin a message if the one that it follows is pinned, else keep it."""
         with self._lock:
             pinned = old in self._messages.get(old.key, ()) and old not in self._kept
             self.pin(new) if pinned else self.keep(new)
 
+    @uninterrupted()
     def shelve(self, fresh: Iterable[Shelved], stale: Iterable[Shelved], restore: Restore) -> None:
         """Replace the shelf by messages that others have saved.
 
@@ -155,6 +158,7 @@ class Store:
                 if message in self._kept:
                     self._kept.move_to_end(message)
 
+    @uninterrupted()
     def pin(self, message: Message) -> None:
         """Keep for as long as the tree lives. Those of other revisions may be evicted from now on."""
         with self._lock:
@@ -171,6 +175,7 @@ class Store:
                             self._unpin(other)
             self.epoch += 1
 
+    @uninterrupted()
     def keep(self, message: Message) -> None:
         """Keep while there is room, or pin if it stands for one that was damaged and pinned."""
         with self._lock:
@@ -224,6 +229,7 @@ class Store:
                 self._remove(message)
             return bool(dropped)
 
+    @uninterrupted()
     def _take(self, key: MessageKey, restore: Restore) -> None:
         """Take the messages of a key from the shelf. Nothing of them is read yet."""
         with self._lock:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calitree.errors import QueryError, did_you_mean
+from calitree.interrupts import run
 from calitree.results.result import Result
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ def _parquet(result: Result) -> memoryview:
     from pyarrow import parquet
 
     sink = pa.BufferOutputStream()
-    parquet.write_table(result.arrow(), sink)
+    table = result.arrow()
+    run(lambda: parquet.write_table(table, sink), table.num_rows)
     return memoryview(sink.getvalue())
 
 
@@ -66,7 +68,7 @@ def _csv(table: pa.Table) -> str:
             shown = [_plain(value) for value in table.column(at).to_pylist()]
             table = table.set_column(at, field.name, pa.array(shown, pa.string()))
     sink = pa.BufferOutputStream()
-    csv.write_csv(table, sink)
+    run(lambda: csv.write_csv(table, sink), table.num_rows)
     text: str = sink.getvalue().to_pybytes().decode()
     return text
 

@@ -9,6 +9,7 @@ from calitree.calibration.executor import Answer
 from calitree.calibration.planning.plan import Plan
 from calitree.engines.api.protocol import Engine, on_spark
 from calitree.engines.spark.session import spark_session
+from calitree.interrupts import run
 from calitree.query.binder import Query
 from calitree.results.having import Selected
 from calitree.results.tabular import Tabular, text_of
@@ -68,7 +69,8 @@ class Result(Tabular):
 
     @cached_property
     def _arrow(self) -> pa.Table:
-        return self._answer.projection.answer(self._engine.arrow(self._answer.table))
+        engine, (projection, _, _, table) = self._engine, self._answer
+        return run(lambda: projection.answer(engine.arrow(table)), table.rows)
 
     @cached_property
     def groups(self) -> Groups:
@@ -79,7 +81,8 @@ class Result(Tabular):
         """
         from calitree.results.rollup import Groups
 
-        return Groups.absorbed(self._answer.projection, self._engine.arrow(self._answer.table))
+        engine, (projection, _, _, table) = self._engine, self._answer
+        return run(lambda: Groups.absorbed(projection, engine.arrow(table)), table.rows)
 
     def having(self, condition: str) -> Selected:
         """Only the rows for which a condition is true, as SQL's HAVING.
@@ -127,7 +130,7 @@ class Result(Tabular):
         """
         engine = on_spark(self._engine)
         session = spark_session() if engine is None else engine.session
-        return session.createDataFrame(table)
+        return run(lambda: session.createDataFrame(table))
 
     def frame(self) -> DataFrame | None:
         """The answer as a Spark DataFrame, if it is on Spark.
@@ -146,7 +149,9 @@ class Result(Tabular):
     def _head(self, limit: int) -> pa.Table:
         """The first rows; of what is on Spark no others are brought here."""
         frame = None if "_arrow" in self.__dict__ else self.frame()
-        return self._arrow.slice(0, limit) if frame is None else frame.limit(limit).toArrow()
+        if frame is None:
+            return self._arrow.slice(0, limit)
+        return run(lambda: frame.limit(limit).toArrow())
 
     def __len__(self) -> int:
         return 1 if not self.query.group_by else self._answer.table.rows

@@ -7,9 +7,13 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from calitree.cache import cached_property
+from calitree.interrupts import run
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+ROWS_AT_ONCE = 1 << 16
+"""Rows that become dictionaries in one call: Ctrl-C is answered between calls."""
 
 
 class Tabular:
@@ -48,7 +52,8 @@ class Tabular:
         >>> wide.query(["city"]).pandas().shape
         (2, 2)
         """
-        return self._arrow.to_pandas()
+        table = self._arrow
+        return run(table.to_pandas, table.num_rows)
 
     def polars(self) -> Any:
         """As a polars DataFrame.
@@ -61,7 +66,8 @@ class Tabular:
         """
         import polars
 
-        return polars.from_arrow(self._arrow)
+        table = self._arrow
+        return run(lambda: polars.from_arrow(table), table.num_rows)
 
     def rows(self) -> list[dict[str, Any]]:
         """As a list of dictionaries.
@@ -72,7 +78,9 @@ class Tabular:
         >>> wide.query().rows()
         [{'revenue': 35}]
         """
-        rows: list[dict[str, Any]] = self._arrow.to_pylist()
+        rows: list[dict[str, Any]] = []
+        for batch in self._arrow.to_batches(max_chunksize=ROWS_AT_ONCE):
+            rows += batch.to_pylist()
         return rows
 
     def __iter__(self) -> Iterator[dict[str, Any]]:

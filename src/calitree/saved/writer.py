@@ -15,6 +15,7 @@ from calitree.calibration.planning.staleness import stale_relations
 from calitree.calibration.snapshot import Snapshot
 from calitree.engines.api.protocol import Persistent
 from calitree.errors import SavedError
+from calitree.interrupts import run, uninterrupted
 from calitree.saved.directory import MESSAGES, RELATIONS, DataFiles, Directory, name_below
 from calitree.saved.location import Saves, Version
 from calitree.saved.manifest import Manifest, commit, file_of, newest, numbers, read
@@ -117,7 +118,7 @@ class Saving:
         try:
             yield
         except BaseException as error:
-            with suppress(Exception):
+            with suppress(Exception), uninterrupted():
                 self._delete_written()
             if isinstance(error, OSError):  # a full disk, say
                 raise self.directory.refused(error) from error
@@ -136,7 +137,7 @@ class Saving:
             number = take_over(self.branch, self.saves, self.directory) + 1
             self.files.list()
             manifest = self._manifest(Content.of(self.branch))
-            self.directory.sync(*self.files.written)
+            run(lambda: self.directory.sync(*self.files.written))
             if commit(self.directory, manifest, number) and self._is_continued(manifest, number):
                 self.files.written.clear()
                 self.location.manifest = replace(manifest, number=number)

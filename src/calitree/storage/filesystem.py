@@ -21,6 +21,7 @@ from urllib.parse import quote, unquote
 
 from calitree.cache import LRUCache
 from calitree.errors import EngineError
+from calitree.interrupts import run
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -220,5 +221,9 @@ def map_paths(call: Callable[[str], T], paths: Iterable[str]) -> list[T]:
     paths = list(paths)
     if not any(map(is_url, paths)):
         return [call(path) for path in paths]
-    with ThreadPoolExecutor(MAX_REQUESTS) as pool:
-        return list(pool.map(call, paths))
+
+    def call_all() -> list[T]:
+        with ThreadPoolExecutor(MAX_REQUESTS) as pool:
+            return list(pool.map(call, paths))
+
+    return run(call_all)

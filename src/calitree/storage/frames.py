@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import pyarrow as pa
 
 from calitree.errors import SchemaError
+from calitree.interrupts import run
 from calitree.storage.column_types import plain_table, supported_columns
 from calitree.storage.files import read_files, refuse_duplicates, schema_of_files
 from calitree.storage.listing import files_of
@@ -72,7 +73,7 @@ def _checked(name: str, table: pa.Table) -> pa.Table:
 def _read(name: str, source: Any, types: pa.Schema | None) -> pa.Table:
     files = files_of(source)
     if files is not None:
-        return read_files(name, files, types)
+        return run(lambda: read_files(name, files, types))
     if isinstance(source, str):
         raise SchemaError(
             f"{name}: there is no file {source!r}, and names of tables are for Spark. A relation "
@@ -112,8 +113,8 @@ def _from_pyarrow(name: str, source: Any) -> pa.Table | None:
     if isinstance(source, pa.RecordBatch):
         return pa.Table.from_batches([source])
     if isinstance(source, pa.RecordBatchReader):
-        return source.read_all()
-    return source.to_table() if hasattr(source, "to_table") else None
+        return run(source.read_all)
+    return run(source.to_table) if hasattr(source, "to_table") else None
 
 
 def _from_pandas(name: str, source: Any) -> pa.Table | None:
@@ -134,21 +135,21 @@ def _from_pandas(name: str, source: Any) -> pa.Table | None:
 
 
 def _from_polars(name: str, source: Any) -> pa.Table | None:
-    frame = source.collect() if hasattr(source, "collect") else source
+    frame = run(source.collect) if hasattr(source, "collect") else source
     if not hasattr(frame, "columns"):
         return None
     return pa.table({label: _array(name, label, frame[label]) for label in frame.columns})
 
 
 def _from_spark(name: str, source: Any) -> pa.Table | None:
-    return source.toArrow() if hasattr(source, "toArrow") else None
+    return run(source.toArrow) if hasattr(source, "toArrow") else None
 
 
 def _from_stream(name: str, source: Any) -> pa.Table | None:
     if not hasattr(source, "__arrow_c_stream__"):
         return None
     try:
-        return pa.RecordBatchReader.from_stream(source).read_all()
+        return run(lambda: pa.RecordBatchReader.from_stream(source).read_all())
     except pa.ArrowException as error:
         raise SchemaError(f"{name}: the source streams no table: {error}.") from error
 
@@ -175,6 +176,11 @@ def _array(name: str, label: str, values: Any) -> pa.Array | pa.ChunkedArray:
         return values
     if isinstance(values, str | bytes):
         raise SchemaError(f"{name}: {label!r} is one text, not a list of values.")
+    rows = len(values) if hasattr(values, "__len__") else 0
+    return run(lambda: _converted(name, label, values), rows)
+
+
+def _converted(name: str, label: str, values: Any) -> pa.Array | pa.ChunkedArray:
     pandas = _library(values) == "pandas"
     try:
         if _library(values) == "polars":

@@ -13,6 +13,7 @@ from pyarrow import parquet
 
 from calitree.cache import LRUCache
 from calitree.errors import EngineError
+from calitree.interrupts import run
 from calitree.sql.parser import Expression
 from calitree.storage.column_types import plain_column, supported_columns
 from calitree.storage.digest import FileDigest, parquet_file
@@ -199,9 +200,13 @@ class ParquetColumns:
         self.check()
         types = {label: self.schema.field(label).type for label in labels}
         threads = max(self.threads, MAX_REQUESTS if any(map(is_url, self.files)) else 1)
-        with ThreadPoolExecutor(threads) as pool:
-            splits = chosen.splits(-(-chosen.rows // threads))
-            return pa.concat_tables(pool.map(lambda split: read_split(split, types), splits))
+        splits = chosen.splits(-(-chosen.rows // threads))
+
+        def read_all() -> pa.Table:
+            with ThreadPoolExecutor(threads) as pool:
+                return pa.concat_tables(pool.map(lambda split: read_split(split, types), splits))
+
+        return run(read_all)
 
     def table(self) -> pa.Table:
         """Everything."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from calitree.errors import DamagedError, EngineError, MissingRelationError, SavedError
+from calitree.interrupts import LONG_ROWS, run
 from calitree.storage.arrow_types import original, schema_of_text
 from calitree.storage.digest import DigestingOutput, FileDigest, read_verified
 from calitree.storage.filesystem import (
@@ -29,6 +30,9 @@ from calitree.types import Kind
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+ROW_GROUP = 1 << 18
+"""Rows that are written at a time."""
 
 FileDigests: TypeAlias = Mapping[str, FileDigest]
 """Those of the files in a directory by their names; that of a file by "". None in trees of older formats."""
@@ -97,7 +101,8 @@ class SavedMessage:
         import pyarrow as pa
 
         self.check()
-        table, schema = read_parquet(self.path, self.digests), self.types
+        rows = LONG_ROWS if is_url(self.path) else self.rows
+        table, schema = run(lambda: read_parquet(self.path, self.digests), rows), self.types
         if table.num_rows != self.rows:
             raise DamagedError(
                 shown(self.path), f"it has {table.num_rows:,} rows, and should have {self.rows:,}"
@@ -326,13 +331,17 @@ def part_path(path: str, name: str) -> str:
 
 
 def write_parquet(table: pa.Table, path: str) -> FileDigest:
-    """Write a table to a new file; its digest."""
+    """Write a table to a new file, a row group at a time so that Ctrl-C is answered; its digest."""
     import pyarrow as pa
     from pyarrow import parquet
 
     system, there = filesystem_of(path)
     with system.open_output_stream(there) as stream:
         output = DigestingOutput(stream, table.nbytes)
-        with pa.PythonFile(output, mode="w") as sink:
-            parquet.write_table(table, sink, write_page_checksum=True)
+        with (
+            pa.PythonFile(output, mode="w") as sink,
+            parquet.ParquetWriter(sink, table.schema, write_page_checksum=True) as writer,
+        ):
+            for start in range(0, max(1, table.num_rows), ROW_GROUP):
+                writer.write_table(table.slice(start, ROW_GROUP), ROW_GROUP)
         return output.digest

@@ -11,7 +11,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -787,11 +787,63 @@ def test_ctrl_c_stops_the_jobs(spark: SparkSession, engine: SparkEngine) -> None
         waiting.join()
     finally:
         signal.signal(signal.SIGINT, before)
-    assert list(tracker.getActiveJobsIds()) == []
+    deadline = time.monotonic() + 20
+    while tracker.getActiveJobsIds() and time.monotonic() < deadline:
+        time.sleep(0.1)
     time.sleep(0.5)
     assert list(tracker.getActiveJobsIds()) == []
     once_more = Bag(of(engine.load("t", {"k": [1]})))
     assert answer(engine, once_more, once_more.output(n=[])) == [(1,)]
+
+
+def test_ctrl_c_leaves_the_jobs_of_others(spark: SparkSession, engine: SparkEngine) -> None:
+    """Also where PySpark's own handler is set, which would cancel the jobs of everybody."""
+    endless = engine.load("endless", spark.range(10**12))
+    endless.known_rows = 10**12
+    bag = Bag(of(endless))
+    tracker = spark.sparkContext.statusTracker()
+    cancelled: list[int] = []
+
+    def handler(number: int, frame: Any) -> None:
+        cancelled.append(number)
+        raise KeyboardInterrupt
+
+    handler.__module__ = "pyspark.core.context"
+
+    def theirs() -> None:
+        spark.sparkContext.addJobTag("theirs")
+        with suppress(Exception):  # they are cancelled in the end
+            spark.range(0, 10**12, 1, 1).selectExpr("sum(hash(id))").collect()
+
+    def active() -> set[int]:
+        return set(tracker.getActiveJobsIds())
+
+    def interrupt() -> None:
+        while len(active()) < 2:
+            threading.Event().wait(0.05)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, handler)
+    other, waiting = threading.Thread(target=theirs), threading.Thread(target=interrupt)
+    try:
+        other.start()
+        while not active():
+            time.sleep(0.05)
+        job = active()
+        waiting.start()
+        with pytest.raises(KeyboardInterrupt):
+            bag.run(engine, bag.output(n=[]))
+        waiting.join()
+        assert signal.getsignal(signal.SIGINT) is handler
+        deadline = time.monotonic() + 20
+        while active() != job and time.monotonic() < deadline:
+            time.sleep(0.1)
+        time.sleep(0.5)
+        assert (active(), cancelled) == (job, [])
+    finally:
+        signal.signal(signal.SIGINT, before)
+        spark.sparkContext.cancelJobsWithTag("theirs")
+    other.join()
 
 
 CONNECT = """

@@ -7,9 +7,10 @@ the texts of the question themselves (`calitree.apps.verify.verbatim`) wherever 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from importlib.util import find_spec
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 from sqlglot import exp
@@ -17,6 +18,7 @@ from sqlglot import exp
 from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Engine, Persistent, SparkBacked, on_spark
 from calitree.errors import EngineError
+from calitree.interrupts import current, run
 from calitree.jointree.remainder import remaining_schema
 from calitree.jointree.schema import Schema
 from calitree.query.binder import Query
@@ -24,6 +26,8 @@ from calitree.sql.quoting import quote
 from calitree.sql.spark import to_spark
 from calitree.storage.files import is_parquet
 from calitree.storage.filesystem import is_url
+
+Value = TypeVar("Value")
 
 MAX_BYTES_HERE = 256 << 20
 """What of tables on Spark may come to this process; files of Parquet are read by DuckDB itself."""
@@ -76,32 +80,48 @@ class DuckDB:
             ) from None
         self.engine = engine
         self.error = duckdb.Error
-        self.connection = duckdb.connect()
+        self.connection = run(duckdb.connect)
         for definition in DEFINITIONS:
-            self.connection.execute(definition)
+            self._execute(definition)
 
     def build(self, sql: str, tables: Mapping[str, Table]) -> None:
         """Build the table `wide` by a query over some tables."""
         for name, table in tables.items():
             self._register(name, table)
-        self.connection.execute(f"CREATE OR REPLACE TABLE wide AS {sql}")
+        self._execute(f"CREATE OR REPLACE TABLE wide AS {sql}")
+
+    def _execute(self, sql: str) -> None:
+        self._run(lambda: self.connection.execute(sql))
+
+    def _answer(self, sql: str) -> pa.Table:
+        return self._run(lambda: self.connection.sql(sql).to_arrow_table())
+
+    def _run(self, call: Callable[[], Value]) -> Value:
+        """What a call returns; Ctrl-C ends it. In the main thread DuckDB would answer that itself."""
+
+        def stoppable() -> Value:
+            stop = current()
+            with nullcontext() if stop is None else stop.calling(self.connection.interrupt):
+                return call()
+
+        return run(stoppable)
 
     def _register(self, name: str, table: Table) -> None:
         files = _local_files(self.engine, table)
         if files and table.nbytes > MAX_BYTES_HERE:
             listed = ", ".join(f"'{file.replace(chr(39), chr(39) * 2)}'" for file in files)
             rows = f"read_parquet([{listed}])"
-            schema = self.connection.sql(f"FROM {rows} LIMIT 0").to_arrow_table().schema
+            schema = self._answer(f"FROM {rows} LIMIT 0").schema
         else:
             data = self.engine.arrow(table)
-            self.connection.register(f"{name} here", data)
+            self._run(lambda: self.connection.register(f"{name} here", data))
             rows, schema = quote(f"{name} here"), data.schema
-        self.connection.execute(widened_view(name, rows, schema))
+        self._execute(widened_view(name, rows, schema))
 
     def ask(self, sql: str) -> pa.Table:
         """Answer a query over `wide`."""
         try:
-            return self.connection.sql(sql).to_arrow_table()
+            return self._answer(sql)
         except self.error as error:
             raise EngineError(f"DuckDB could not answer {sql!r}: {error}.") from error
 

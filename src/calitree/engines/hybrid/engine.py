@@ -28,6 +28,7 @@ from calitree.engines.hybrid.selection import matching, select
 from calitree.engines.hybrid.transfer import Transfers
 from calitree.engines.local import LocalEngine
 from calitree.engines.spark import SparkEngine
+from calitree.engines.spark.jobs import calls_spark
 from calitree.engines.spark.table import SparkTable
 from calitree.errors import EngineError
 from calitree.sql.parser import Expression
@@ -265,6 +266,7 @@ class HybridEngine:
 
     # -- computing on Spark ----------------------------------------------------------------------
 
+    @calls_spark
     def _in_tasks(self, scan: TaskScan, watch: Watch | None) -> list[Table]:
         """All outputs in one pass, but for those that are known to be too large for it."""
         outputs = scan.contraction.outputs
@@ -282,6 +284,7 @@ class HybridEngine:
             tables |= zip(rest, by_sql, strict=True)
         return [tables[output] for output in outputs]
 
+    @calls_spark
     def _by_sql(self, contraction: Contraction, watch: Watch | None) -> list[Table]:
         """One query an output; small results are collected."""
         used = {at for output in contraction.outputs for at in output.inputs}

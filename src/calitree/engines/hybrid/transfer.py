@@ -38,6 +38,7 @@ from calitree.engines.spark.fields import (
     is_read_by_spark,
     null_free,
 )
+from calitree.engines.spark.jobs import calls_spark
 from calitree.engines.spark.table import SparkTable
 from calitree.storage.parquet import ParquetColumns
 from calitree.types import Kind
@@ -115,6 +116,7 @@ class Transfers:
         return self.spark, [list(map(self.send, tables)) for tables in near]
 
 
+@calls_spark
 def to_spark(spark: SparkEngine, table: LocalTable) -> SparkTable:
     """A copy on Spark of a table of the local engine; files are read by Spark itself."""
     if isinstance(table, EncodedMessage):

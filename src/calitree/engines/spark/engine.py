@@ -23,7 +23,7 @@ from calitree.engines.api.protocol import Watch
 from calitree.engines.spark import changes
 from calitree.engines.spark.checkpoints import result
 from calitree.engines.spark.fields import decoded
-from calitree.engines.spark.jobs import explained
+from calitree.engines.spark.jobs import calls_spark, explained
 from calitree.engines.spark.read import relation_of, relation_of_arrow, relation_of_source
 from calitree.engines.spark.runtime import Runtime
 from calitree.engines.spark.saved import origin, restored_message, restored_relation, write
@@ -61,6 +61,7 @@ class SparkEngine:
 
     # -- Engine ----------------------------------------------------------------------------------
 
+    @calls_spark
     def load(self, name: str, source: Any) -> SparkTable:
         """A Spark frame or table, files, or whatever can be converted to Arrow."""
         with explained(f"load {name}"):
@@ -73,6 +74,7 @@ class SparkEngine:
             table.given = source
             return table
 
+    @calls_spark
     def contract(self, contraction: Contraction, watch: Watch | None = None) -> list[SparkTable]:
         """One query an output. They are independent, so they run concurrently."""
         self.runtime.drop_abandoned()
@@ -98,6 +100,7 @@ class SparkEngine:
         """Empty: it has only one strategy."""
         return ""
 
+    @calls_spark
     def arrow(self, table: Table) -> pa.Table:
         """The table in this process; whole numbers that stand for decimals are decimals again."""
         own = self._own(table)
@@ -105,38 +108,46 @@ class SparkEngine:
 
     # -- Updatable -------------------------------------------------------------------------------
 
+    @calls_spark
     def schema(self, table: Table) -> pa.Schema:
         """The columns of a relation with their Arrow types."""
         return changes.schema(self._own(table))
 
+    @calls_spark
     def add(
         self, output: Output, plus: Sequence[Table], minus: Sequence[Table], rows: str | None
     ) -> SparkTable | None:
         """The ⊕-sum of results less those in `minus`; None if digits would be lost."""
         return add(self.runtime, output, self._owned(plus), self._owned(minus), rows)
 
+    @calls_spark
     def settle(self, plus: Sequence[Table], minus: Sequence[Table]) -> SparkTable:
         """The bag difference of relations."""
         return changes.settle(self.runtime, self._owned(plus), self._owned(minus))
 
+    @calls_spark
     def select(self, relation: Input, where: Expression) -> SparkTable:
         """The rows for which a condition is true."""
         return changes.select(self.runtime, self._own(relation.table), relation, where)
 
+    @calls_spark
     def matching(self, table: Table, rows: pa.Table) -> SparkTable:
         """The semi-join of a relation with `rows`."""
         return changes.matching(self.runtime, self._own(table), rows)
 
+    @calls_spark
     def apart(self, table: Table, keys: Table) -> SparkTable:
         """The anti-join of a result with `keys`."""
         return changes.apart(self.runtime, self._own(table), self._own(keys))
 
     # -- Persistent ------------------------------------------------------------------------------
 
+    @calls_spark
     def origin(self, table: Table) -> Origin:
         """Where the rows of a relation are stored."""
         return origin(self.runtime, self._own(table))
 
+    @calls_spark
     def write(self, table: Table, path: str) -> SavedMessage:
         """Write a message to new files."""
         return write(self.runtime, self._own(table), path)
@@ -149,6 +160,7 @@ class SparkEngine:
 
     # -- SparkBacked -----------------------------------------------------------------------------
 
+    @calls_spark
     def result_frame(self, table: Table, formulas: Mapping[str, exp.Expr]) -> DataFrame:
         """A frame with one column for each formula over the table's columns, computed by Spark."""
         own = self._own(table)
@@ -162,18 +174,21 @@ class SparkEngine:
         """Always true."""
         return True
 
+    @calls_spark
     def query(self, sql: str, tables: Mapping[str, Table]) -> pa.Table:
         """The answer to plain SQL over `tables` by these names, with their own column names."""
         with explained(f"run {sql!r}"):
             (result,) = self.runtime.run([self._sql(sql, tables).toArrow])
         return result
 
+    @calls_spark
     def materialise(self, sql: str, tables: Mapping[str, Table]) -> SparkTable:
         """The result of plain SQL as a table."""
         with explained(f"run {sql!r}"):
             (frame,) = self.runtime.run([self._sql(sql, tables).localCheckpoint])
             return relation_of(self.runtime, "a materialised query", frame)
 
+    @calls_spark
     def fix(self, source: DataFrame) -> SparkTable:
         """A snapshot of the rows of a frame, as a relation."""
         return changes.fix(self.runtime, source)

@@ -1,18 +1,25 @@
-"""Running calls to Spark concurrently, so that Ctrl-C stops them."""
+"""Calls to Spark, concurrent ones too: Ctrl-C stops them.
+
+The main thread never talks to Spark itself: interrupted amid a call, it would take the answer for that of
+its next call.
+"""
 
 from __future__ import annotations
 
 import re
+import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from contextlib import contextmanager, nullcontext, suppress
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from uuid import uuid4
 
 from calitree.engines.api.protocol import Watch
-from calitree.engines.spark.watch import POLL_SECONDS, is_remote, watching
+from calitree.engines.spark.watch import is_remote, watching
 from calitree.errors import EngineError
+from calitree.interrupts import POLL_SECONDS, check, is_main_thread, run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,15 +27,12 @@ if TYPE_CHECKING:
 CONCURRENT_CALLS = 4
 """A small query leaves most of Spark idle."""
 
+Given = ParamSpec("Given")
 Value = TypeVar("Value")
 
 
 class Jobs:
-    """A pool of threads that call Spark.
-
-    A single call runs in one of them too: Ctrl-C during a call would leave the connection of the
-    calling thread in an undefined state.
-    """
+    """A pool of threads that call Spark."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(CONCURRENT_CALLS, thread_name_prefix="calitree-spark")
@@ -40,6 +44,12 @@ class Jobs:
         watch: Watch | None = None,
     ) -> list[Value]:
         """Run all, some at a time, and report progress to `watch`; once one fails, start no other."""
+        tasks = list(tasks)
+        return on_a_thread(lambda: self._run(session, tasks, watch))
+
+    def _run(
+        self, session: SparkSession, tasks: list[Callable[[], Value]], watch: Watch | None
+    ) -> list[Value]:
         tag, stopped = f"calitree-{uuid4().hex}", threading.Event()
 
         def begin(task: Callable[[], Value]) -> Value:
@@ -50,9 +60,10 @@ class Jobs:
 
         futures = [self._pool.submit(begin, task) for task in tasks]
         try:
-            if watch is not None:
-                with watching(session, tag) as done:
-                    while wait(futures, timeout=POLL_SECONDS).not_done:
+            with nullcontext() if watch is None else watching(session, tag) as done:
+                while wait(futures, timeout=POLL_SECONDS).not_done:
+                    check()
+                    if watch is not None and done is not None:
                         watch(done())
             return [future.result() for future in futures]
         except BaseException as error:
@@ -76,6 +87,31 @@ def _tagged(session: SparkSession, tag: str) -> Iterator[None]:
         yield
     finally:
         getattr(owner, f"remove{kind}")(tag)
+
+
+def on_a_thread(call: Callable[[], Value]) -> Value:
+    """What a call to Spark returns, for which the main thread waits while another makes it.
+
+    PySpark's handler of Ctrl-C, which would cancel the jobs of everybody, is not asked meanwhile.
+    """
+    handler = signal.getsignal(signal.SIGINT) if is_main_thread() else None
+    if not getattr(handler, "__module__", "").startswith("pyspark."):
+        return run(call)
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        return run(call)
+    finally:
+        signal.signal(signal.SIGINT, handler)
+
+
+def calls_spark(verb: Callable[Given, Value]) -> Callable[Given, Value]:
+    """A function that calls Spark, on another thread than the main one."""
+
+    @wraps(verb)
+    def call(*arguments: Given.args, **keywords: Given.kwargs) -> Value:
+        return on_a_thread(lambda: verb(*arguments, **keywords))
+
+    return call
 
 
 def _interrupt(session: SparkSession, tag: str, futures: Sequence[Future[Any]]) -> None:

@@ -141,7 +141,7 @@ class Texts:
             (chunk, int(low) + start, int(low) + stop)
             for chunk, (low, high) in enumerate(pairwise(cuts))
             if high > low
-            for start, stop in parallel.ranges(int(high - low), self.threads)
+            for start, stop in parallel.short_ranges(int(high - low), self.threads)
         ]
 
 

@@ -6,6 +6,7 @@ Here NULL equals NULL and NaN equals NaN, and there is one zero.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from calitree.engines.local.tables.filters import read
 from calitree.engines.local.tables.selection import ConcatenatedColumns, SelectedRelation
 from calitree.engines.local.tables.tables import EncodedRelation
 from calitree.engines.local.tables.value_index import comparable
+from calitree.interrupts import run
 from calitree.types import Kind
 
 Array = np.ndarray[Any, Any]
@@ -193,7 +195,8 @@ def numbered(candidates: ConcatenatedColumns, rows: pa.Table) -> tuple[Array, Ar
         if pa.types.is_null(column.type):
             continue
         chunks = [*column.chunks, *rows.column(name).chunks]
-        encoded = comparable(pa.chunked_array(chunks, column.type)).dictionary_encode()
+        every = pa.chunked_array(chunks, column.type)
+        encoded = run(partial(_encoded, every), len(every))
         index = encoded.indices
         if index.null_count:
             index = index.fill_null(len(encoded.dictionary))
@@ -202,6 +205,10 @@ def numbered(candidates: ConcatenatedColumns, rows: pa.Table) -> tuple[Array, Ar
     groups, distinct = number_rows(codes, sizes, candidates.rows + rows.num_rows)
     count = len(distinct[0]) if distinct else 1
     return groups[: candidates.rows], groups[candidates.rows :], count
+
+
+def _encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
+    return comparable(column).dictionary_encode()
 
 
 def _effort(dtype: pa.DataType) -> int:

@@ -22,6 +22,7 @@ from calitree.engines.local.tables.legs import Leg
 from calitree.engines.local.tables.selection import ConcatenatedColumns, SelectedRelation
 from calitree.engines.local.tables.tables import ArrowColumns, EncodedRelation
 from calitree.errors import EngineError
+from calitree.interrupts import run
 from calitree.sql.evaluator import evaluate
 from calitree.sql.nodes import kind_of, owners
 from calitree.sql.parser import Expression
@@ -112,7 +113,7 @@ def _remove(tables: Sequence[EncodedRelation], kept: dict[int, Array], rows: pa.
     if len(lacking):
         (row,) = rows.slice(int(np.flatnonzero(theirs == lacking[0])[0]), 1).to_pylist()
         raise EngineError(f"A row that is to be deleted is not there: {row}.")
-    order = np.argsort(ours, kind="stable")
+    order = run(lambda: np.argsort(ours, kind="stable"), len(ours))
     rank = np.arange(len(order)) - (np.cumsum(there) - there)[ours[order]]
     gone = np.zeros(len(order), bool)
     gone[order] = rank < wanted[ours[order]]

@@ -20,6 +20,7 @@ from calitree.engines.local.encoding.numbering import Piece, is_small, number, n
 from calitree.engines.local.vm import parallel
 from calitree.errors import EngineError
 from calitree.grouping import canonical_array, contiguous
+from calitree.interrupts import check, run
 
 Array = np.ndarray[Any, Any]
 Codes = np.ndarray[Any, np.dtype[np.int32]]
@@ -183,9 +184,13 @@ class Dictionary:
 
     def _encode_any(self, parts: list[tuple[pa.Array, Codes]]) -> None:
         """Every chunk by itself first, which threads can do, then their dictionaries together."""
-        local = parallel.map(
-            lambda p: canonical_array(p[0]).dictionary_encode(), parts, self.threads
-        )
+
+        def encode(part: tuple[pa.Array, Codes]) -> pa.DictionaryArray:
+            check()
+            return canonical_array(part[0]).dictionary_encode()
+
+        rows = sum(len(out) for _, out in parts)
+        local = run(lambda: parallel.map(encode, parts, self.threads), rows)
         # A column of type null encodes NULL itself, which must not get a code.
         maps = [self._add(encoded.dictionary.drop_null()) for encoded in local]
 
@@ -202,21 +207,9 @@ class Dictionary:
         dtype = common(self.values.type, local.type)
         if dtype != self.values.type:
             self._lookup = Lookup()  # its keys are those of the type before
-        try:
-            self.values, local = self.values.cast(dtype), local.cast(dtype)
-        except pa.ArrowInvalid as error:
-            raise EngineError(
-                f"Keys of type {self.values.type} and {local.type} cannot be compared: {error}. "
-                "Cast one of the columns in its source."
-            ) from None
-        known = pc.index_in(local, value_set=self.values)
-        if known.null_count:
-            # Casting (3 and 3.0) may have made two local values equal: keep one of them.
-            added = local.filter(pc.is_null(known)).unique()
-            self.values = pa.concat_arrays([self.values, added])
-            known = pc.index_in(local, value_set=self.values)
-        codes = known.to_numpy(zero_copy_only=False).astype(np.int32) + np.int32(1)
-        return np.append(codes, np.int32(0))
+        values = self.values
+        self.values, codes = run(lambda: _merged(values, local, dtype), len(values) + len(local))
+        return codes
 
     def decode(self, codes: Codes) -> pa.Array:
         """The values of these codes."""
@@ -228,6 +221,25 @@ class Dictionary:
     def domain(self) -> pa.Array:
         """The value of each code, NULL's first: what a predicate is evaluated on."""
         return pa.concat_arrays([pa.nulls(1, self.values.type), self.values])
+
+
+def _merged(values: pa.Array, local: pa.Array, dtype: pa.DataType) -> tuple[pa.Array, Codes]:
+    """Values with those of `local` that are new; the codes of `local`, and at the end that of NULL."""
+    try:
+        values, local = values.cast(dtype), local.cast(dtype)
+    except pa.ArrowInvalid as error:
+        raise EngineError(
+            f"Keys of type {values.type} and {local.type} cannot be compared: {error}. "
+            "Cast one of the columns in its source."
+        ) from None
+    known = pc.index_in(local, value_set=values)
+    if known.null_count:
+        # Casting (3 and 3.0) may have made two local values equal: keep one of them.
+        added = local.filter(pc.is_null(known)).unique()
+        values = pa.concat_arrays([values, added])
+        known = pc.index_in(local, value_set=values)
+    codes = known.to_numpy(zero_copy_only=False).astype(np.int32) + np.int32(1)
+    return values, np.append(codes, np.int32(0))
 
 
 def integers(dtype: pa.DataType) -> pa.DataType | None:
@@ -264,7 +276,8 @@ def _pieces(chunk: pa.Array, out: Codes, threads: int) -> list[Piece]:
     if not chunk.null_count:
         return pieces(raw, out, threads)
     valid = chunk.is_valid().to_numpy(zero_copy_only=False).view(np.uint8)
-    return [Piece(raw, out, valid)]
+    ranges = parallel.short_ranges(len(raw), 1)
+    return [Piece(raw[a:b], out[a:b], valid[a:b]) for a, b in ranges]
 
 
 def _limits(column: pa.Array | pa.ChunkedArray, known: Array) -> tuple[int, int]:

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from calitree.interrupts import run
+
 Array = np.ndarray[Any, Any]
 
 MIN_KNOWN_KEYS = 1 << 10
@@ -55,7 +57,7 @@ class Lookup:
 
 
 def _sorted(keys: Array, start: int) -> tuple[Array, Array]:
-    order = np.argsort(keys, kind="stable")
+    order = run(lambda: np.argsort(keys, kind="stable"), len(keys))
     return keys[order], (order + (start + 1)).astype(np.int32)
 
 

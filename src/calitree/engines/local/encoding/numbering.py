@@ -15,6 +15,7 @@ import numpy as np
 from calitree.engines.local.vm import parallel
 from calitree.engines.local.vm.compiled import compiled
 from calitree.grouping import row_keys
+from calitree.interrupts import run
 
 Array = np.ndarray[Any, Any]
 
@@ -42,7 +43,7 @@ class Piece(NamedTuple):
 
 def pieces(keys: Array, out: Array, threads: int) -> list[Piece]:
     """One array, split for the threads."""
-    return [Piece(keys[a:b], out[a:b]) for a, b in parallel.ranges(len(keys), threads)]
+    return [Piece(keys[a:b], out[a:b]) for a, b in parallel.short_ranges(len(keys), threads)]
 
 
 def number(given: Sequence[Piece], known: Array, low: int, span: int, threads: int) -> Array:
@@ -116,7 +117,8 @@ class _Table:
     def _build(self, size: int) -> None:
         self.slots = _Slots(np.zeros(size, np.int64), np.zeros(size, np.int32))
         everything = np.concatenate([self.known, self.fresh[: self.count]])
-        _fill(everything.astype(np.int64, copy=False), self.slots)
+        everything, slots = everything.astype(np.int64, copy=False), self.slots
+        run(lambda: _fill(everything, slots), len(everything))
 
     def insert(self, piece: Piece, done: int) -> int:
         """Go on from key `done`; how far it came before a table had to grow."""

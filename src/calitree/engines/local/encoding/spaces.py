@@ -21,6 +21,10 @@ from calitree.engines.local.vm.compiled import compiled
 Array = np.ndarray[Any, Any]
 
 
+NO_TABLE: tuple[tuple[int, int], Array] = (0, 0), np.empty(0, np.int32)
+"""What is known of a table of pairs that is not there: its sizes, and itself."""
+
+
 def padded_size(size: int) -> int:
     """The length of an array over the ids of a space, such that it serves while the space grows."""
     return size + size // 8 + 64
@@ -93,7 +97,7 @@ class PairSpace:
         self.left, self.right, self.threads = left, right, right.dictionary.threads
         self._lock = lock
         self.pairs = np.zeros((2, 1), np.int32)
-        self._known: tuple[tuple[int, int], Array] = (0, 0), np.empty(0, np.int32)
+        self._known = NO_TABLE
         self._lookup = Lookup()
 
     @property
@@ -139,11 +143,13 @@ class PairSpace:
             added, numbers = np.unique(keys[fresh], return_inverse=True)
             out[fresh] = self.size + numbers
             pairs = _unpacked(added)
-            sizes, table = self._known
+            known, self._known = self._known, NO_TABLE  # if interrupted here, it is made anew
+            sizes, table = known
             if sizes == (self.left.size, self.right.size):
                 ids = np.arange(self.size, self.size + len(added), dtype=np.int32)
                 table[pairs[0] * sizes[1] + pairs[1]] = ids
             self._add(pairs)
+            self._known = known
         return out
 
     def _table(self) -> Array:
@@ -158,21 +164,25 @@ class PairSpace:
 
     def _by_table(self, left: Codes, right: Codes, out: Codes) -> None:
         width, table = self.right.size, self._table()
-        parts = [slice(*bounds) for bounds in parallel.ranges(len(out), self.threads)]
+        parts = [slice(*bounds) for bounds in parallel.short_ranges(len(out), self.threads)]
         seen = np.zeros(len(table), np.uint8)
         parallel.map(lambda p: _mark(left[p], right[p], width, seen), parts, self.threads)
         seen[:width] = seen[::width] = 0  # NULL on either side
         fresh = np.flatnonzero((table == 0) & (seen != 0))
+        known, self._known = self._known, NO_TABLE  # if interrupted here, it is made anew
         table[fresh] = np.arange(self.size, self.size + len(fresh), dtype=np.int32)
         self._add(np.divmod(fresh, width))
+        self._known = known
         parallel.map(
             lambda p: _gather_ids(left[p], right[p], width, table, out[p]), parts, self.threads
         )
 
     def _by_hash(self, left: Codes, right: Codes, out: Codes) -> None:
-        self._known = (0, 0), np.empty(0, np.int32)
+        self._known = NO_TABLE
         valid = ((left != 0) & (right != 0)).view(np.uint8)
-        fresh = number_any([Piece(_packed(left, right), out, valid)], self._keys(0))
+        keys, ranges = _packed(left, right), parallel.short_ranges(len(out), 1)
+        pieces = [Piece(keys[a:b], out[a:b], valid[a:b]) for a, b in ranges]
+        fresh = number_any(pieces, self._keys(0))
         self._add(_unpacked(fresh))
 
     def _add(self, fresh: tuple[Array, Array]) -> None:

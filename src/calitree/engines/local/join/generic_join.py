@@ -28,6 +28,7 @@ from calitree.engines.local.join.trie import Codes, Tries, is_dense
 from calitree.engines.local.join.trie_join import MAX_ROWS, Records
 from calitree.engines.local.vm import parallel
 from calitree.errors import EngineError
+from calitree.interrupts import check
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -194,7 +195,8 @@ class TrieJoin:
         self.state = trie_join.JoinState(slots, leaves, cursors, join.bounds, int(selection))
         self.block = np.empty((len(join.tries), FIRST_BLOCK_ROWS), np.int32)
         self.used = 0
-        self.values: int = trie_join.intersect(slots, 0, join.bounds[1], self.state.selection)
+        self.values: int
+        self.values, _ = trie_join.intersect(slots, 0, join.bounds[1], self.state.selection)
 
     def rows(self, begin: int, end: int) -> list[Codes]:
         """The rows for these values of the first variable, in blocks of a line for each relation."""
@@ -215,9 +217,14 @@ class TrieJoin:
     def count(self, begin: int, end: int) -> int:
         """How many rows these values of the first variable have."""
         self.state.cursors[0] = begin, end
-        return self._next(0, -1)[1]
+        depth = total = 0
+        while depth >= 0:
+            depth, rows, _ = self._next(depth, -1)
+            total += rows
+        return total
 
     def _next(self, depth: int, room: int) -> tuple[int, int, int]:
+        check()
         depth, rows, room = trie_join.next_rows(self.state, depth, room)
         if room == MAX_ROWS:
             raise EngineError(f"The join has more than {MAX_ROWS:,} rows: filter its relations.")
@@ -303,6 +310,7 @@ def _work_off(workers: Sequence[Callable[[Task], None]], tasks: deque[Task]) -> 
                 task = tasks.popleft()
             except IndexError:  # another was quicker
                 return
+            check()
             worker(task)
 
     parallel.map(work, workers, len(workers))

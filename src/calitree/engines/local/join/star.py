@@ -27,6 +27,7 @@ from calitree.engines.local.encoding.spaces import Space
 from calitree.engines.local.tables.filters import evaluated
 from calitree.engines.local.tables.legs import MIN_SIZE_RATIO, Leg, middle, shared
 from calitree.engines.local.tables.tables import EncodedMessage
+from calitree.interrupts import run
 from calitree.sql.evaluator import evaluate
 from calitree.types import Kind
 
@@ -115,7 +116,8 @@ class Star:
             return leg.table.index(space, leg.names).pairs(ids)
         theirs, mask = leg.ids(space), self._passing(at)
         theirs = theirs if mask is None else np.where(mask, theirs, np.int32(0))
-        return _equijoin(ids, theirs, space.size)
+        size = space.size
+        return run(lambda: _equijoin(ids, theirs, size), len(ids) + len(theirs))
 
     def _joined(self, column: Codes, at: int) -> Codes:
         """A column of a leg in the joined rows."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from calitree.cache import LRUCache, cached_property
 from calitree.engines.local.vm.compiled import compiled
+from calitree.interrupts import run
 
 Codes = np.ndarray[Any, np.dtype[np.int32]]
 
@@ -72,11 +73,13 @@ class Tries:
     @cached_property
     def cardinalities(self) -> dict[str, int]:
         """How many values each attribute has."""
-        return {name: _cardinality(codes) for name, codes in self.codes.items()}
+        counts = lambda: {name: _cardinality(codes) for name, codes in self.codes.items()}  # noqa: E731
+        return run(counts, self.rows)
 
     def trie(self, attributes: tuple[str, ...]) -> Trie:
         """The rows sorted by these attributes, of which there is at least one."""
-        return self._tries.of(attributes, lambda: trie([self.codes[a] for a in attributes]))
+        columns = [self.codes[a] for a in attributes]
+        return self._tries.of(attributes, lambda: run(lambda: trie(columns), self.rows))
 
 
 def trie(columns: Sequence[Codes]) -> Trie:

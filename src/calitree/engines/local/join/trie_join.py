@@ -62,6 +62,8 @@ SEARCH_COST = 16
 """So many steps through a range in order cost as much as to search one value in it."""
 MAX_ROWS = 1 << 62
 """From so many rows on they are not even counted."""
+MAX_STEPS = 1 << 24
+"""Values that are looked up in one call, about: Ctrl-C is answered between calls."""
 
 
 class JoinState(NamedTuple):
@@ -195,8 +197,8 @@ def _index(slot: Any, searches: int) -> bool:
 
 
 @compiled
-def intersect(slots: Records, begin: int, end: int, selection: int) -> int:
-    """How many values the ranges of these slots have in common.
+def intersect(slots: Records, begin: int, end: int, selection: int) -> tuple[int, int]:
+    """How many values the ranges of these slots have in common, and how many were looked up.
 
     `matches` of each slot then has their entries; `selection` is where a selection vector may be.
     """
@@ -204,6 +206,7 @@ def intersect(slots: Records, begin: int, end: int, selection: int) -> int:
     driver = slots[driving]
     first = driver.low
     n: int = driver.high - first
+    steps = n
     for s in range(begin, end):
         if s == driving:
             continue
@@ -220,12 +223,12 @@ def intersect(slots: Records, begin: int, end: int, selection: int) -> int:
                     for i in range(n):
                         store(matches, i, load(matches, np.int64(load(selection, i))))
         first = -1
-    return n
+    return n, steps
 
 
 @compiled
 def next_rows(join: JoinState, depth: int, room: int) -> tuple[int, int, int]:
-    """Go on from `depth` through all bindings of the variables, until there is no room for rows.
+    """Go on from `depth` through some bindings of the variables, until there is no room for rows.
 
     Returns the depth to go on from (-1: all bindings were seen), the rows that were written (or only
     counted, if `room` is negative), and how many more there must be room for.
@@ -233,18 +236,23 @@ def next_rows(join: JoinState, depth: int, room: int) -> tuple[int, int, int]:
     slots, leaves, cursors, bounds, selection = join
     last = len(bounds) - 2
     rows: Any = np.int64(0)  # for a plain 0 numba would compile a second `_emit`
+    left = MAX_STEPS
     while depth >= 0:
         cursor, begin, end = cursors[depth], bounds[depth], bounds[depth + 1]
         if cursor.next == cursor.end:
             depth -= 1
+        elif left < 0:
+            return depth, rows, 1
         elif depth == last:
+            left -= cursor.end - cursor.next
             rows, more = _emit(slots[begin:end], leaves, cursor, rows, room)
             if cursor.next < cursor.end:
                 return depth, rows, more
         else:
             _bind(slots, leaves, begin, end, cursor.next)
             cursor.next += 1
-            n = intersect(slots, end, bounds[depth + 2], selection)
+            n, steps = intersect(slots, end, bounds[depth + 2], selection)
+            left -= steps + 1
             if n:
                 depth += 1
                 cursors[depth].next, cursors[depth].end = 0, n

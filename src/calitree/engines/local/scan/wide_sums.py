@@ -17,6 +17,7 @@ from calitree.engines.local.annotation import by_group, wide
 from calitree.engines.local.annotation.values import DIGITS, Value, of_wide
 from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.vm import parallel
+from calitree.interrupts import check
 
 Array = np.ndarray[Any, Any]
 Rows: TypeAlias = Array | slice
@@ -70,6 +71,7 @@ class WideSum:
         sums = wide.WideSums(self.count)
         start, stop = bounds
         for first in range(start, stop, BLOCK_ROWS):
+            check()
             rows = self._block(first, min(first + BLOCK_ROWS, stop))
             numbers = (_at(value.data, ids, rows) for value, ids in self.factors)
             product = wide.widened(next(numbers)).copy()

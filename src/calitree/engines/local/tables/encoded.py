@@ -17,6 +17,7 @@ from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.spaces import RowIndex, Space, padded_size, place
 from calitree.engines.local.join.trie import Tries
 from calitree.engines.local.tables.filters import evaluated
+from calitree.interrupts import run
 from calitree.sql.parser import Expression
 
 Array = np.ndarray[Any, Any]
@@ -98,13 +99,14 @@ class EncodedTable:
 
     def _new_places(self, ids: Codes, space: Space) -> Array | None:
         places = np.zeros(padded_size(space.size), np.uint32)
-        return places if place(ids, places) else None
+        return places if run(lambda: place(ids, places), len(ids)) else None
 
     def index(self, space: Space, names: Names) -> RowIndex:
         """Its rows by id."""
         key = key_of(space.attributes, names)
         if key not in self._indexes:
-            self._indexes[key] = RowIndex(self.ids(space, names), space.size)
+            ids, size = self.ids(space, names), space.size
+            self._indexes[key] = run(lambda: RowIndex(ids, size), len(ids))
         return self._indexes[key]
 
     def tries(self, attributes: tuple[str, ...], names: Names) -> Tries:

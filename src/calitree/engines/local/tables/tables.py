@@ -33,6 +33,7 @@ from calitree.engines.local.tables.filters import (
 )
 from calitree.engines.local.tables.value_index import ValueIndexes
 from calitree.errors import EngineError
+from calitree.interrupts import run
 from calitree.sql.evaluator import compile, evaluate
 from calitree.sql.parser import Expression
 from calitree.types import Kind, kind_of_arrow
@@ -178,14 +179,16 @@ class EncodedRelation(EncodedTable):
         key = self._lift_key(expression, names)
         if key not in self._lifts:
             columns = {a: self.columns.column(c) for a, c in key[1]}
-            if expression.kind in TEXTS and len(columns) == 1:
-                value = from_column(_chunks(expression, columns), self.book.threads)
-            else:
-                value = from_column(evaluate(expression.node, columns, self.rows))
+            value = run(lambda: self._lifted(expression, columns), self.rows)
             if expression.kind in (Kind.INTEGER, Kind.DECIMAL) and not value.is_integer:
                 value = value.with_exact(False)
             self._lifts[key] = value
         return self._lifts[key]
+
+    def _lifted(self, expression: Expression, columns: Mapping[str, pa.ChunkedArray]) -> Value:
+        if expression.kind in TEXTS and len(columns) == 1:
+            return from_column(_chunks(expression, columns), self.book.threads)
+        return from_column(evaluate(expression.node, columns, self.rows))
 
     def _lift_key(self, expression: Expression, names: Names) -> tuple[str, Key]:
         return expression.sql, key_of(sorted(expression.attributes), names)
@@ -194,12 +197,12 @@ class EncodedRelation(EncodedTable):
 def _chunks(expression: Expression, columns: Mapping[str, pa.ChunkedArray]) -> pa.ChunkedArray:
     """An expression of one column, chunk by chunk: a column itself is not copied."""
     ((attribute, column),) = columns.items()
-    run = compile(expression.node)
-    chunks = [run({attribute: chunk}, len(chunk)) for chunk in column.chunks]
+    evaluate_chunk = compile(expression.node)
+    chunks = [evaluate_chunk({attribute: chunk}, len(chunk)) for chunk in column.chunks]
     types = {chunk.type for chunk in chunks}
     if len(types) > 1:  # some are as large as only the larger type can be
         chunks = [chunk.cast(pa.large_string()) for chunk in chunks]
-    return pa.chunked_array(chunks) if chunks else pa.chunked_array([run(columns, 0)])
+    return pa.chunked_array(chunks) if chunks else pa.chunked_array([evaluate_chunk(columns, 0)])
 
 
 class EncodedMessage(EncodedTable):

@@ -19,6 +19,7 @@ from calitree.engines.local.encoding.spaces import RowIndex
 from calitree.engines.local.tables.filters import Columns, read
 from calitree.engines.local.vm.compiled import compiled
 from calitree.grouping import canonical_array
+from calitree.interrupts import run
 from calitree.sql.kernels.strings import buffers
 
 Array = np.ndarray[Any, Any]
@@ -75,7 +76,7 @@ class ValueIndexes:
         if index is None:
             self._asked[key] += 1
             if self._asked[key] > MIN_LOOKUPS:
-                index = ValueIndex(self._columns, key)
+                index = run(lambda: ValueIndex(self._columns, key), self._columns.rows)
                 self._indexes.put(key, index)
         return index
 

@@ -14,6 +14,8 @@ from typing import Any, TypeVar, cast
 import numba
 from numba.core import event
 
+from calitree.interrupts import run
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 ENGINE = __name__.rsplit(".", 2)[0]
 
@@ -21,7 +23,11 @@ ENGINE = __name__.rsplit(".", 2)[0]
 def compiled(function: Function) -> Function:
     """A loop over arrays as machine code. It is compiled when first called and then kept on disk."""
     make = numba.njit(cache=True, nogil=True, error_model="numpy", boundscheck=False)
-    return cast(Function, make(function))
+    loop: Any = make(function)
+    # KeyboardInterrupt in the midst of it would leave numba with half of its declarations.
+    prepare = loop._compile_for_args
+    loop._compile_for_args = lambda *arguments: run(lambda: prepare(*arguments))
+    return cast(Function, loop)
 
 
 def helper(function: Function) -> Function:

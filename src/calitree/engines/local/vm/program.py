@@ -22,6 +22,7 @@ import numpy as np
 from calitree.engines.local.vm import machine, parallel
 from calitree.engines.local.vm.fusing import Instruction, fused
 from calitree.engines.local.vm.machine import Opcode
+from calitree.interrupts import check
 
 Array = np.ndarray[Any, Any]
 ALL_ROWS = np.empty(0, np.uint32)
@@ -31,6 +32,8 @@ GATHERS = {1: Opcode.GATHER_1, 4: Opcode.GATHER_4, 8: Opcode.GATHER_8}
 """By the bytes of an entry."""
 CONSTANT = Instruction._fields.index("constant")
 INT64_LIMIT = 2**63
+MAX_STEPS = 1 << 26
+"""Instructions, each on one row, that are executed in one call: Ctrl-C is answered between calls."""
 POWERS_OF_TEN = 10.0 ** np.arange(309)  # as far as doubles go
 
 
@@ -285,8 +288,16 @@ class Program:
                 own[at, CONSTANT] = address_of(into.copy())
             registers = np.empty((len(self._registers) + 1, machine.LANES), np.int64)
             parts.append((own, registers, rows, start, stop))
-        parallel.map(lambda part: machine.run(*part), parts, threads)
+        parallel.map(lambda part: _run(*part), parts, threads)
         return not self._overflow[0]
+
+
+def _run(code: Array, registers: Array, rows: Array, start: int, stop: int) -> None:
+    """Run a program on some rows, a part of them at a time."""
+    size = machine.LANES * max(1, MAX_STEPS // (machine.LANES * len(code)))
+    for first in range(start, stop, size):
+        check()
+        machine.run(code, registers, rows, first, min(first + size, stop))
 
 
 def address_of(array: Array) -> int:

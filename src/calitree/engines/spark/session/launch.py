@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from calitree.engines.spark.session.jvm import ensure_java
 from calitree.engines.spark.session.startup import startup_options
 from calitree.errors import EngineError
+from calitree.interrupts import check
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -225,23 +226,34 @@ def _no_orphan() -> Iterator[None]:
     from pyspark import SparkContext, java_gateway
 
     launcher: Any = java_gateway
-    started: list[subprocess.Popen[bytes]] = []
+    started: list[Remembered] = []
 
-    def remembering(*arguments: Any, **keywords: Any) -> subprocess.Popen[bytes]:
-        started.append(subprocess.Popen(*arguments, **keywords))
-        return started[-1]
+    class Remembered(subprocess.Popen[bytes]):
+        is_starting = True
 
-    original, launcher.Popen = launcher.Popen, remembering
+        def __init__(self, *arguments: Any, **keywords: Any) -> None:
+            super().__init__(*arguments, **keywords)
+            started.append(self)
+
+        def poll(self) -> int | None:
+            if self.is_starting:  # PySpark asks again and again
+                check()
+            return super().poll()
+
+    original, launcher.Popen = launcher.Popen, Remembered
     try:
         yield
     except BaseException:
         if SparkContext._gateway is None:  # else PySpark has hold of it, and will use it again
             for process in started:
+                process.is_starting = False
                 process.kill()
                 process.wait()
         raise
     finally:
         launcher.Popen = original
+        for process in started:
+            process.is_starting = False
 
 
 def _active(sessions: type[SparkSession]) -> SparkSession | None:
