@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from threading import RLock
 
 from calitree.calibration.message import ColumnsByText, Message, MessageKey, Shelved
 from calitree.engines.api.contraction import Table
+from calitree.locks import SharedLock
 from calitree.query.annotation import Aggregate
 from calitree.storage.table_format import SavedMessage
 
@@ -52,7 +52,7 @@ class Store:
         self._restore = restore
         self.has_revisions = False
         """Whether there was ever a message of a revision that is not the first."""
-        self._lock = RLock()
+        self._lock = SharedLock()
 
     def branch(self) -> Store:
         """A copy of this store, which changes independently from now on."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from threading import RLock
 from weakref import WeakKeyDictionary
 
 from calitree.calibration.message import Shelved
+from calitree.locks import SharedLock
 from calitree.saved.manifest import Manifest
 from calitree.storage.filesystem import shown
 from calitree.storage.table_format import SavedRelation
@@ -38,7 +38,7 @@ class Saves:
 
     def __init__(self, last: Version | None = None) -> None:
         self.last = last
-        self.lock = RLock()
+        self.lock = SharedLock()
         """Held while saving and reloading, not while updating or answering."""
         self._locations: dict[str, SavedLocation] = {}
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from calitree.compiled import compiled
 from calitree.engines.local.vm import parallel
-from calitree.engines.local.vm.compiled import compiled
 from calitree.grouping import row_keys
 
 Array = np.ndarray[Any, Any]

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from calitree.engines.local.vm.compiled import compiled, helper, inlined
+from calitree.compiled import compiled, helper, inlined
 from calitree.engines.local.vm.memory import VIEWS, View
 
 Array = np.ndarray[Any, Any]
