@@ -40,6 +40,9 @@ from calitree.user_cache import cache_directory
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 PACKAGE = __name__.partition(".")[0]
+_used: set[Path] = set()
+"""The directories from which code was read, or to which it was written."""
+
 DIGEST_BYTES = hashlib.sha256().digest_size
 
 
@@ -49,6 +52,11 @@ def compiled(function: Function) -> Function:
     dispatcher: Any = make(function)
     dispatcher._cache = MachineCode(dispatcher.py_func)
     return cast(Function, dispatcher)
+
+
+def directory_in_use() -> Path | None:
+    """The directory below which the machine code of this process is; None if it is in no file."""
+    return Path(os.path.commonpath(_used)) if _used else None
 
 
 def helper(function: Function) -> Function:
@@ -85,7 +93,9 @@ class MachineCode(_Cache):
                 written = (directory / name).read_bytes()
                 digest, content = written[:DIGEST_BYTES], written[DIGEST_BYTES:]
                 if digest == hashlib.sha256(identity + content).digest():
-                    return self._rebuild(target_context, *pickle.loads(content))
+                    loaded = self._rebuild(target_context, *pickle.loads(content))
+                    _used.add(directory)
+                    return loaded
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -98,6 +108,7 @@ class MachineCode(_Cache):
         for directory in self._directories():
             with suppress(OSError):
                 _replace(directory / name, written)
+                _used.add(directory)
                 return
 
     def enable(self) -> None:

@@ -12,7 +12,7 @@ import threading
 from typing import TYPE_CHECKING, NoReturn
 from weakref import WeakSet
 
-from calitree.errors import CalitreeError
+from calitree.errors import CalitreeError, unpicklable
 
 if TYPE_CHECKING:
 
@@ -40,6 +40,9 @@ class SharedLock(ReentrantLock):
     def __init__(self) -> None:
         super().__init__()
         _locks.add(self)
+
+    def __reduce__(self) -> NoReturn:
+        raise unpicklable()
 
     def _forked(self) -> None:
         if self.acquire(blocking=False):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,11 +16,13 @@ from typer.core import TyperGroup
 from calitree.apps.verify import Verification
 from calitree.cli.formats import check_format, write
 from calitree.cli.model import ModelFile
+from calitree.cli.streams import arguments, failed, prepare, show, tell
 from calitree.engines.spark.session import spark_session
 from calitree.engines.spark.session.launch import LOCAL
 from calitree.engines.spark.session.startup import warm_up as archive_classes
 from calitree.errors import CalitreeError, EngineError, QueryError, did_you_mean
 from calitree.join_graph import open_tree
+from calitree.progress import notice
 from calitree.query.binder import MeasureLike
 from calitree.saved import status as status_of
 from calitree.saved import vacuum as vacuum_tree
@@ -37,11 +40,15 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
         except CalitreeError as error:
             if ctx.params.get("trace"):
-                typer.echo(traceback.format_exc(), err=True)
-            typer.echo(f"calitree: {error}", err=True)
+                tell(traceback.format_exc())
+            notice(str(error))
             raise typer.Exit(2) from error
+        except OSError as error:
+            if ctx.params.get("trace"):
+                tell(traceback.format_exc())
+            raise typer.Exit(failed(error)) from error
         except KeyboardInterrupt as error:
-            typer.echo("calitree: interrupted", err=True)
+            notice("interrupted")
             raise typer.Exit(130) from error
 
 
@@ -73,7 +80,7 @@ def top(
 ) -> None:
     """Options that come before the command."""
     if version:
-        typer.echo(f"calitree {__version__}")
+        show(f"calitree {__version__}")
         raise typer.Exit
 
 
@@ -138,8 +145,8 @@ def calibrate(
     wide = given.calibrate(graph, progress=False if quiet else None)
     version = wide.save(out)
     if not quiet:
-        typer.echo(str(wide.calibration), err=True)
-        typer.echo(f"Saved to {out}, version {version}.", err=True)
+        tell(str(wide.calibration))
+        tell(f"Saved to {out}, version {version}.")
 
 
 @app.command()
@@ -191,12 +198,12 @@ def query(
         "relations": relation or None,
     }
     if plan:
-        typer.echo(str(wide.plan(**asked)))
+        show(str(wide.plan(**asked)))
         return
     result = wide.query(**asked)
     write(result, form, output)
     if not result.exact:
-        typer.echo("calitree: sums did not fit 38 digits, and went on as floating point", err=True)
+        notice("sums did not fit 38 digits, and went on as floating point")
 
 
 @app.command()
@@ -207,7 +214,7 @@ def verify(tree: Tree, engine: EngineName = None, version: Version = None) -> No
     answer differs.
     """
     checked: Verification = open_tree(tree, engine, version).verify()
-    typer.echo(str(checked))
+    show(str(checked))
     if not checked.ok:
         raise typer.Exit(1)
 
@@ -218,7 +225,7 @@ def status(
     version: Version = None,
 ) -> None:
     """Tell what a saved tree holds, and which relations are missing."""
-    typer.echo(str(status_of(tree, version)))
+    show(str(status_of(tree, version)))
 
 
 @app.command()
@@ -236,7 +243,7 @@ def vacuum(
     --grace 0 nobody should be saving to it meanwhile.
     """
     for name in vacuum_tree(tree, keep, grace):
-        typer.echo(f"deleted {name}")
+        show(f"deleted {name}")
 
 
 @app.command()
@@ -254,9 +261,13 @@ def warm_up(
     """
     from calitree.cli.warm import warm_up as compile_all
 
-    compile_all()
+    place = compile_all()
+    if place is None:
+        notice("no directory for compiled code can be written to; set NUMBA_CACHE_DIR to one")
+        raise typer.Exit(1)
+    tell(f"Compiled code is below {place}")
     if spark:
-        typer.echo(f"Spark starts from {archive_classes()}", err=True)
+        tell(f"Spark starts from {archive_classes()}")
 
 
 def _engine(
@@ -309,7 +320,11 @@ def main() -> None:
     """Run the command line."""
     # What libraries log as an error they also raise; of Ctrl-C, py4j would log two tracebacks.
     logging.disable(logging.ERROR)
-    app()
+    prepare()
+    try:
+        app(arguments())
+    except OSError as error:  # of --help, say
+        sys.exit(failed(error))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
+from calitree.calibration.branch import Branch
 from calitree.calibration.message import Shelved
 from calitree.locks import SharedLock
 from calitree.saved.manifest import Manifest
@@ -45,3 +46,13 @@ class Saves:
     def location(self, directory: str) -> SavedLocation:
         """The location of a directory."""
         return self._locations.setdefault(directory, SavedLocation())
+
+
+def unchanged_since(branch: Branch, saves: Saves) -> Version | None:
+    """The version that was saved or opened last, if all relations are still as they are there."""
+    with saves.lock:
+        manifest = None if saves.last is None else saves.location(saves.last.directory).manifest
+        if saves.last is None or manifest is None or manifest.number != saves.last.number:
+            return None
+        saved = {relation.name: relation.revisions[-1] for relation in manifest.relations}
+        return saves.last if saved == branch.head.revisions else None

@@ -65,14 +65,14 @@ def _is_elsewhere(session: SparkSession) -> bool:
     return is_remote(session) or local_cores(session.sparkContext.master or "") is None
 
 
-class Task(Protocol):
+class ShippedTask(Protocol):
     """What tasks run."""
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """From batches to batches."""
 
 
-def runnable(session: SparkSession, task: Task) -> Run:
+def runnable(session: SparkSession, task: ShippedTask) -> Run:
     """What `mapInArrow` calls in the tasks of this session.
 
     It is sent as code, not as the name of a function of calitree, as it runs before that is imported.
@@ -92,7 +92,7 @@ def runnable(session: SparkSession, task: Task) -> Run:
                 raise ImportError(f"{name} did not come to this executor")
             if hashlib.sha256(archives[0].read_bytes()).hexdigest() != expected:
                 raise ImportError(f"{archives[0]} is not what was sent; it was changed")
-        decoded: Task = pickle.loads(content)
+        decoded: ShippedTask = pickle.loads(content)
         sys.modules["calitree"].ARCHIVE = expected  # type: ignore[attr-defined]
         return decoded.run(batches)
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 from uuid import uuid4
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from calitree.engines.spark.jobs import Jobs, Value
 from calitree.engines.spark.session import spark_session
 from calitree.engines.spark.session.inherited import inherited_error
 from calitree.engines.spark.sql.zone import UTC
+from calitree.errors import unpicklable
 from calitree.locks import SharedLock
 
 if TYPE_CHECKING:
@@ -49,6 +50,9 @@ class Runtime:
                     self.started, self._process = spark_session(), os.getpid()
         self.check_process()
         return self.started
+
+    def __reduce__(self) -> NoReturn:
+        raise unpicklable("What is on Spark")
 
     def check_process(self) -> None:
         """Raise an error if the session is that of the process that this one was forked from."""
