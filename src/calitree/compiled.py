@@ -152,11 +152,10 @@ def _parts(function: FunctionType, seen: set[FunctionType]) -> Iterator[str]:
     yield hashlib.sha256(Path(getfile(function)).read_bytes()).hexdigest()
     for name in sorted(set(_names(function.__code__))):
         value = function.__globals__.get(name)
-        inner = getattr(value, "py_func", getattr(value, "_defn", value))
+        inner = getattr(value, "py_func", getattr(value, "_defn", None))
         if isinstance(inner, FunctionType):
-            if inner.__module__.startswith(PACKAGE):
-                yield from _parts(inner, seen)
-        elif value is not None and not isinstance(value, ModuleType | type):
+            yield from _parts(inner, seen)
+        elif value is not None and not isinstance(value, ModuleType | type | FunctionType):
             yield f"{function.__module__}.{name} = {value!r}"
 
 
