@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from calitree.locks import BriefLock
+from calitree.process.locks import BriefLock
 
 V = TypeVar("V")
 

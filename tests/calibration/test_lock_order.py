@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import calitree as ct
-from calitree import locks
+from calitree.process import locks
 
 PAGE = Path(__file__).parents[2] / "docs" / "concurrency.md"
 LISTED = re.findall(r"^\| `([\w.]+)` in `([\w/]+)\.py` \|", PAGE.read_text(), re.M)
@@ -27,7 +27,7 @@ WATCHED = {
     "Codebook.lock": "SharedLock",
     "LRUCache._lock": "BriefLock",
 }
-"""Locks of objects without Spark; each module makes them by this name of `calitree.locks`."""
+"""Locks of objects without Spark; each module makes them by this name of `calitree.process.locks`."""
 
 
 class Recorder:
@@ -87,7 +87,7 @@ def test_the_page_lists_every_lock() -> None:
     files = {path for path in root.rglob("*.py") if pattern.search(path.read_text())}
     ours = {str(path.relative_to(root).with_suffix("")) for path in files}
     # A codebook gives its dictionaries its own.
-    beside = {"engines/local/encoding/dictionary", "locks"}
+    beside = {"engines/local/encoding/dictionary", "process/locks"}
     assert ours - beside == {file for _, file in LISTED}
 
 

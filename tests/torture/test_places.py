@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import calitree
-from calitree import compiled as compiling
+from calitree.process import compiled as compiling
 
 SOURCE = Path(calitree.__file__).parent
 
@@ -39,7 +39,7 @@ graph.add_relation("sales", {"store": [1, 1, 2], "price": [10, 20, 5]})
 graph.add_relation("stores", {"id": [1, 2], "city": ["Quito", "Cuenca"]})
 graph.add_join("sales", "stores", on={"store": "id"})
 print(graph.calibrate({"revenue": "sum(price)"}).query(["city"]).rows())
-from calitree.compiled import directory_in_use
+from calitree.process.compiled import directory_in_use
 print(directory_in_use())
 """
 ANSWER = "[{'city': 'Quito', 'revenue': 30}, {'city': 'Cuenca', 'revenue': 5}]\n"
@@ -140,7 +140,7 @@ def test_warm_up_says_where_it_has_put_things(monkeypatch: pytest.MonkeyPatch) -
 # -- the files of compiled code ------------------------------------------------------------------
 
 HELPER = """
-from calitree.compiled import helper
+from calitree.process.compiled import helper
 STEP = {step}
 
 @helper
@@ -150,7 +150,7 @@ def scaled(x):
 LOOP = """
 import sys
 sys.path.insert(0, {place!r})
-from calitree.compiled import compiled
+from calitree.process.compiled import compiled
 from helper_{name} import STEP, scaled
 
 @compiled

@@ -16,7 +16,7 @@ from calitree.engines.api.protocol import Engine
 from calitree.errors import ConflictError, QueryError, UpdateError
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.schema import Relation, Schema
-from calitree.locks import SharedLock
+from calitree.process.locks import SharedLock
 from calitree.progress import Progress
 from calitree.query.binder import MeasureLike, Question
 

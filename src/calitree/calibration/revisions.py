@@ -18,7 +18,7 @@ from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Engine, on_spark, updatable
 from calitree.engines.api.signed import Signed
 from calitree.jointree.schema import Relation
-from calitree.locks import SharedLock
+from calitree.process.locks import SharedLock
 from calitree.types import Kind
 
 Rows: TypeAlias = Any

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from calitree.calibration.message import ColumnsByText, Message, MessageKey, Shelved
 from calitree.engines.api.contraction import Table
-from calitree.locks import SharedLock
+from calitree.process.locks import SharedLock
 from calitree.query.annotation import Aggregate
 from calitree.storage.table_format import SavedMessage
 

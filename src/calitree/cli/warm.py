@@ -17,8 +17,8 @@ def warm_up() -> Path | None:
     Returns:
         The directory below which the compiled code is; None if it could not be written anywhere.
     """
-    from calitree.compiled import directory_in_use
     from calitree.engines.local import LocalEngine
+    from calitree.process.compiled import directory_in_use
 
     for large in (0, 1 << 62):
         graph = JoinGraph(LocalEngine(threads=2, large=large))

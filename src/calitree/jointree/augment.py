@@ -25,7 +25,7 @@ from calitree.jointree.bag import Bag
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.joins import On, checked_join, checked_name, joint_kind
 from calitree.jointree.schema import Attribute, Join, Relation, Schema, find_column
-from calitree.locks import BriefLock
+from calitree.process.locks import BriefLock
 from calitree.sql.analysis import Resolved
 
 Pair = tuple[Resolved, str]

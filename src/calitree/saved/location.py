@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 from calitree.calibration.branch import Branch
 from calitree.calibration.message import Shelved
-from calitree.locks import SharedLock
+from calitree.process.locks import SharedLock
 from calitree.saved.manifest import Manifest
 from calitree.storage.filesystem import shown
 from calitree.storage.table_format import SavedRelation

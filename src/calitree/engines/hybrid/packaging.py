@@ -24,7 +24,7 @@ from calitree.engines.hybrid.bootstrap import INSIDE, digest, sources
 from calitree.engines.spark.jobs import explained
 from calitree.engines.spark.session.launch import local_cores
 from calitree.engines.spark.watch import is_remote
-from calitree.locks import SharedLock
+from calitree.process.locks import SharedLock
 from calitree.user_cache import temporary_directory
 
 if TYPE_CHECKING:

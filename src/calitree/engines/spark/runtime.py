@@ -18,7 +18,7 @@ from calitree.engines.spark.session import spark_session
 from calitree.engines.spark.session.inherited import inherited_error
 from calitree.engines.spark.sql.zone import UTC
 from calitree.errors import unpicklable
-from calitree.locks import SharedLock
+from calitree.process.locks import SharedLock
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from calitree.compiled import compiled
+from calitree.process.compiled import compiled
 
 Array = np.ndarray[Any, Any]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from calitree.compiled import compiled
 from calitree.engines.local.annotation import wide
 from calitree.engines.local.annotation.values import INT64_LIMIT, Value, of_wide
+from calitree.process.compiled import compiled
 
 Array = np.ndarray[Any, Any]
 

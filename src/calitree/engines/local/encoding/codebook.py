@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from calitree.engines.local.encoding.dictionary import Dictionary
 from calitree.engines.local.encoding.spaces import EmptySpace, PairSpace, SingleSpace, Space
-from calitree.locks import SharedLock
+from calitree.process.locks import SharedLock
 
 
 class Codebook:

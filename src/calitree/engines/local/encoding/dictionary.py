@@ -19,7 +19,7 @@ from calitree.engines.local.encoding.numbering import Piece, is_small, number, n
 from calitree.engines.local.vm import parallel
 from calitree.errors import EngineError
 from calitree.grouping import canonical_array, contiguous
-from calitree.locks import SharedLock
+from calitree.process.locks import SharedLock
 
 Array = np.ndarray[Any, Any]
 Codes = np.ndarray[Any, np.dtype[np.int32]]

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from calitree.compiled import compiled
 from calitree.engines.local.vm import parallel
 from calitree.grouping import row_keys
+from calitree.process.compiled import compiled
 
 Array = np.ndarray[Any, Any]
 

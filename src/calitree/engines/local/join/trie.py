@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from calitree.cache import LRUCache, cached_property
-from calitree.compiled import compiled
+from calitree.process.compiled import compiled
 
 Codes = np.ndarray[Any, np.dtype[np.int32]]
 

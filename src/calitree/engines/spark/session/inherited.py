@@ -18,8 +18,8 @@ _inherited: list[Any] = []
 def _note_inherited() -> None:
     context = getattr(sys.modules.get("pyspark.core.context"), "SparkContext", None)
     client = getattr(sys.modules.get("pyspark.sql.connect.session"), "SparkSession", None)
-    found = getattr(context, "_gateway", None), getattr(client, "_default_session", None)
-    _inherited.extend(thing for thing in found if thing is not None)
+    links = getattr(context, "_gateway", None), getattr(client, "_default_session", None)
+    _inherited.extend(link for link in links if link is not None)
 
 
 if hasattr(os, "register_at_fork"):

@@ -27,7 +27,7 @@ from calitree.engines.spark.session.inherited import check_gateway
 from calitree.engines.spark.session.jvm import ensure_java
 from calitree.engines.spark.session.startup import startup_options
 from calitree.errors import EngineError
-from calitree.locks import SharedLock
+from calitree.process.locks import SharedLock
 from calitree.user_cache import temporary_directory
 
 if TYPE_CHECKING:
