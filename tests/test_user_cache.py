@@ -15,6 +15,7 @@ from calitree.user_cache import cache_directory
 @pytest.fixture(autouse=True)
 def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A user whose home and temporary directory are empty."""
+    (tmp_path / "home").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -34,14 +35,14 @@ def test_it_is_where_xdg_cache_home_says(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_temporary_one_serves_where_the_user_has_none(tmp_path: Path) -> None:
-    (tmp_path / "home").write_text("not a directory")
+    (tmp_path / "home").rmdir()
     directory = cache_directory()
     assert directory == tmp_path / f"calitree-{os.getuid()}" == cache_directory()
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
 
 
 def test_a_temporary_one_that_others_can_write_to_is_not_used(tmp_path: Path) -> None:
-    (tmp_path / "home").write_text("not a directory")
+    (tmp_path / "home").rmdir()
     cache_directory().chmod(0o777)
     directory = cache_directory()
     assert directory != tmp_path / f"calitree-{os.getuid()}"

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from threading import Lock
 from typing import Any, Generic, TypeVar
+
+from calitree.process.locks import BriefLock
 
 V = TypeVar("V")
 
@@ -51,7 +52,7 @@ class LRUCache(Generic[V]):
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._values: OrderedDict[object, V] = OrderedDict()
-        self._lock = Lock()
+        self._lock = BriefLock()
 
     def of(self, key: object, compute: Callable[[], V]) -> V:
         """The value of a key, computed if it is unknown; with the key None it is computed every time.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Any
 
 WAYS_OUT = (
     "Put it back from a copy of the tree, open another version, or calibrate the tree anew; "
@@ -26,6 +27,10 @@ class CalitreeError(Exception):
     ...     print(error)
     No relation has a column 'town'. There are: city, id, price, store.
     """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # As it is by now: an error whose constructor takes something else than the text pickles too.
+        return _restored_error, (type(self), self.args, self.__dict__)
 
 
 class SchemaError(CalitreeError):
@@ -190,6 +195,23 @@ class DamagedWarning(UserWarning):
     >>> warnings.simplefilter("error", DamagedWarning)  # rather stop than compute anew
     >>> warnings.resetwarnings()
     """
+
+
+def _restored_error(
+    kind: type[CalitreeError], args: tuple[Any, ...], attributes: dict[str, Any]
+) -> CalitreeError:
+    """An error that was pickled."""
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(attributes)
+    return error
+
+
+def unpicklable(what: str = "This") -> CalitreeError:
+    """The error for what cannot leave its process, such as tables, threads and connections."""
+    return CalitreeError(
+        f"{what} belongs to this process and cannot be pickled or copied. Answers can, and trees that were "
+        "saved and have not changed since: wide.save(directory), or calitree.open it in the other process."
+    )
 
 
 def did_you_mean(name: str, options: Iterable[str]) -> str:

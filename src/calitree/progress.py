@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -84,6 +84,19 @@ class _Terminal:
             self.bars.start()
 
 
+def notice(text: str) -> None:
+    """Tell people something on standard error, if there is one that takes it."""
+    with suppress(OSError, ValueError):  # nobody reads it any more, or it is closed
+        if sys.stderr is not None:
+            print(f"calitree: {text}", file=sys.stderr, flush=True)
+
+
+def _is_terminal() -> bool:
+    with suppress(OSError, ValueError):
+        return sys.stderr is not None and sys.stderr.isatty()
+    return False
+
+
 @contextmanager
 def progress_bar(wanted: Progress | bool | None) -> Iterator[Listener]:
     """Bars on a terminal's standard error, the caller's own function, or silence.
@@ -93,7 +106,7 @@ def progress_bar(wanted: Progress | bool | None) -> Iterator[Listener]:
     if callable(wanted):
         yield _Caller(wanted)
         return
-    if wanted is False or (wanted is None and not sys.stderr.isatty()):
+    if wanted is False or (wanted is None and not _is_terminal()):
         yield _SILENT
         return
     from rich.console import Console
@@ -105,6 +118,9 @@ def progress_bar(wanted: Progress | bool | None) -> Iterator[Listener]:
         def render(self, task: Task) -> Text:
             return Text(speed(task))
 
+    if sys.stderr is None or sys.stderr.closed:
+        yield _SILENT
+        return
     console = Console(stderr=True)
     if not (console.is_terminal or console.is_jupyter):
         yield _SILENT

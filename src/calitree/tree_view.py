@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Self
 
 from calitree.calibration.branch import Branch
 from calitree.calibration.calibrate import is_calibrated
@@ -11,11 +12,19 @@ from calitree.calibration.planning.plan import Plan
 from calitree.calibration.snapshot import Snapshot
 from calitree.calibration.state import Mode, TreeState
 from calitree.engines.api.protocol import Engine
+from calitree.engines.registry import CLASSES, engine_of
+from calitree.errors import unpicklable
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.schema import Schema
 from calitree.query.binder import MeasureLike, Measures, Question
 from calitree.results.result import Result
-from calitree.saved.location import Saves
+from calitree.saved.location import Saves, unchanged_since
+from calitree.saved.reader import read_tree
+
+
+def _opened(kind: type[TreeView], directory: str, version: int, engine: str) -> TreeView:
+    """A tree that was pickled."""
+    return kind(*read_tree(directory, engine_of(engine), version))
 
 
 class TreeView:
@@ -26,6 +35,16 @@ class TreeView:
         """Its versions."""
         self.saved = Saves() if saved is None else saved
         """Where it was saved, or opened from."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A tree is pickled as where it was saved, and opened there again."""
+        version = unchanged_since(self.branch, self.saved)
+        if version is None or self.engine.name not in CLASSES:
+            raise unpicklable("A tree that was not saved, or was updated since,")
+        return _opened, (type(self), version.directory, version.number, self.engine.name)
+
+    def __copy__(self) -> Self:
+        return type(self)(self.branch, self.saved)
 
     @property
     def snapshot(self) -> Snapshot:

@@ -12,21 +12,22 @@ from typing import Any
 import pytest
 
 import calitree as ct
+from calitree.process import locks
 
 PAGE = Path(__file__).parents[2] / "docs" / "concurrency.md"
 LISTED = re.findall(r"^\| `([\w.]+)` in `([\w/]+)\.py` \|", PAGE.read_text(), re.M)
 ORDER = [name for name, _ in LISTED]
 
 WATCHED = {
-    "Saves.lock": "RLock",
-    "Branch.lock": "RLock",
-    "Store._lock": "RLock",
-    "Updated._lock": "RLock",
-    "TreeState._lock": "Lock",
-    "Codebook.lock": "RLock",
-    "LRUCache._lock": "Lock",
+    "Saves.lock": "SharedLock",
+    "Branch.lock": "SharedLock",
+    "Store._lock": "SharedLock",
+    "Updated._lock": "SharedLock",
+    "TreeState._lock": "BriefLock",
+    "Codebook.lock": "SharedLock",
+    "LRUCache._lock": "BriefLock",
 }
-"""Locks of objects without Spark; each module makes them by this name of `threading`."""
+"""Locks of objects without Spark; each module makes them by this name of `calitree.process.locks`."""
 
 
 class Recorder:
@@ -74,7 +75,7 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     for name, file in LISTED:
         if name in WATCHED:
             module = importlib.import_module(f"calitree.{file.replace('/', '.')}")
-            factory = recorder.factory(name, getattr(threading, WATCHED[name]))
+            factory = recorder.factory(name, getattr(locks, WATCHED[name]))
             monkeypatch.setattr(module, WATCHED[name], factory)
     return recorder
 
@@ -82,10 +83,11 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
 def test_the_page_lists_every_lock() -> None:
     """Wherever a lock is made, the page says what it guards."""
     root = Path(ct.__file__).parent
-    pattern = re.compile(r"\b(?:threading\.)?R?Lock\(\)")
+    pattern = re.compile(r"\b(?:threading\.)?(?:Brief|Shared|R)?Lock\(\)")
     files = {path for path in root.rglob("*.py") if pattern.search(path.read_text())}
     ours = {str(path.relative_to(root).with_suffix("")) for path in files}
-    beside = {"engines/local/encoding/dictionary"}  # a codebook gives its dictionaries its own
+    # A codebook gives its dictionaries its own.
+    beside = {"engines/local/encoding/dictionary", "process/locks"}
     assert ours - beside == {file for _, file in LISTED}
 
 

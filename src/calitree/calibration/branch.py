@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import inf
-from threading import RLock
 from typing import NamedTuple
 
 from calitree.calibration.calibrate import calibrate, messages_of, refresh
@@ -18,6 +17,7 @@ from calitree.errors import ConflictError, QueryError, UpdateError
 from calitree.interrupts import uninterrupted
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.schema import Relation, Schema
+from calitree.process.locks import SharedLock
 from calitree.progress import Progress
 from calitree.query.binder import MeasureLike, Question
 
@@ -54,7 +54,7 @@ class Branch:
         """Whether its head is an earlier version, which cannot be changed."""
         self.is_main = fork_point is None and not is_past
         """Whether it is the tree's own, whose messages are pinned."""
-        self.lock = RLock()
+        self.lock = SharedLock()
         self.calibration: Plan | None = None
         """How the messages were last brought up to date."""
         self._snapshots = {first.number: first}

@@ -35,6 +35,9 @@ class Projection:
     query: Query
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Projection, (self.query, dict(self.types))  # without what was compiled
+
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """The group-by columns as written, then the measures."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from secrets import randbits
-from threading import RLock
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -19,6 +18,7 @@ from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Engine, on_spark, updatable
 from calitree.engines.api.signed import Signed
 from calitree.jointree.schema import Relation
+from calitree.process.locks import SharedLock
 from calitree.types import Kind
 
 Rows: TypeAlias = Any
@@ -103,7 +103,7 @@ class Updated(Signed):
         self._rows = before.rows + change.came - change.went
         self._null_free = change.null_free(before.null_free)
         self._parts: Signed | None = None
-        self._lock = RLock()
+        self._lock = SharedLock()
         self.length: int = before.length + 1 if isinstance(before, Updated) else 1
         """How many changes it is away from the relation as first loaded."""
         _UPDATED[id(engine), revision] = self

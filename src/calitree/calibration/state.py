@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from threading import Lock
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from calitree.cache import LRUCache, cached_property
@@ -15,6 +14,7 @@ from calitree.engines.api.protocol import Engine, updatable
 from calitree.errors import QueryError
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.schema import Relation
+from calitree.process.locks import BriefLock
 from calitree.query.binder import MeasureLike, Question
 from calitree.storage.file_log import FileLog
 
@@ -73,7 +73,7 @@ class TreeState:
         self._changes = Changes(self.engine)
         self.maintain(self.maintenance)
         self.subtrees = LRUCache[tuple[Hypertree, Subtrees]](QUESTIONS_REMEMBERED)
-        self._lock = Lock()
+        self._lock = BriefLock()
 
     def types_of(self, relation: Relation) -> ArrowTypes:
         """The columns of a relation, which are the same in all versions."""

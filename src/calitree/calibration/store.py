@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from threading import RLock
 
 from calitree.calibration.message import ColumnsByText, Message, MessageKey, Shelved
 from calitree.engines.api.contraction import Table
 from calitree.errors import DamagedError
 from calitree.interrupts import uninterrupted
+from calitree.process.locks import SharedLock
 from calitree.query.annotation import Aggregate
 from calitree.storage.filesystem import shown
 from calitree.storage.table_format import SavedMessage
@@ -59,7 +59,7 @@ class Store:
         """Those of them that are to be pinned again once they are computed."""
         self.has_revisions = False
         """Whether there was ever a message of a revision that is not the first."""
-        self._lock = RLock()
+        self._lock = SharedLock()
 
     def branch(self) -> Store:
         """A copy of this store, which changes independently from now on."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calitree.cli.streams import show, show_data
 from calitree.errors import QueryError, did_you_mean
 from calitree.interrupts import run
 from calitree.results.result import Result
+from calitree.storage.filesystem import check_path
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,9 +30,10 @@ def check_format(form: str, output: Path | None) -> None:
 def write(result: Result, form: str, output: Path | None) -> None:
     """Write an answer to a file, or to standard output."""
     if output is None:
-        sys.stdout.write(rendered(result, form))
-        sys.stdout.flush()
+        text = rendered(result, form)
+        show(text.removesuffix("\n")) if form == "table" else show_data(text)
         return
+    check_path(str(output))
     content = _parquet(result) if form == "parquet" else rendered(result, form).encode()
     try:
         output.write_bytes(content)

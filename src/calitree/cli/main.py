@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 import traceback
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -17,11 +17,13 @@ from calitree.apps.verify import Verification
 from calitree.cli.formats import check_format, write
 from calitree.cli.model import ModelFile
 from calitree.cli.options import Allow, EngineName, Grace, Tree, Version
+from calitree.cli.streams import arguments, failed, prepare, show, tell
 from calitree.engines.spark.session import spark_session
 from calitree.engines.spark.session.launch import LOCAL
 from calitree.engines.spark.session.startup import warm_up as archive_classes
-from calitree.errors import CalitreeError, DamagedWarning, EngineError, QueryError, did_you_mean
+from calitree.errors import CalitreeError, EngineError, QueryError, did_you_mean
 from calitree.join_graph import open_tree
+from calitree.progress import notice
 from calitree.query.binder import MeasureLike
 from calitree.saved import fsck as check_files
 from calitree.saved import status as status_of
@@ -40,11 +42,15 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
         except CalitreeError as error:
             if ctx.params.get("trace"):
-                typer.echo(traceback.format_exc(), err=True)
-            typer.echo(f"calitree: {error}", err=True)
+                tell(traceback.format_exc())
+            notice(str(error))
             raise typer.Exit(2) from error
+        except OSError as error:
+            if ctx.params.get("trace"):
+                tell(traceback.format_exc())
+            raise typer.Exit(failed(error)) from error
         except KeyboardInterrupt as error:
-            typer.echo("calitree: interrupted", err=True)
+            notice("interrupted")
             raise typer.Exit(130) from error
 
 
@@ -71,7 +77,7 @@ def top(
 ) -> None:
     """Options that come before the command."""
     if version:
-        typer.echo(f"calitree {__version__}")
+        show(f"calitree {__version__}")
         raise typer.Exit
 
 
@@ -136,8 +142,8 @@ def calibrate(
     wide = given.calibrate(graph, progress=False if quiet else None)
     version = wide.save(out)
     if not quiet:
-        typer.echo(str(wide.calibration), err=True)
-        typer.echo(f"Saved to {out}, version {version}.", err=True)
+        tell(str(wide.calibration))
+        tell(f"Saved to {out}, version {version}.")
 
 
 @app.command()
@@ -190,12 +196,12 @@ def query(
         "relations": relation or None,
     }
     if plan:
-        typer.echo(str(wide.plan(**asked)))
+        show(str(wide.plan(**asked)))
         return
     result = wide.query(**asked)
     write(result, form, output)
     if not result.exact:
-        typer.echo("calitree: sums did not fit 38 digits, and went on as floating point", err=True)
+        notice("sums did not fit 38 digits, and went on as floating point")
 
 
 @app.command()
@@ -208,7 +214,7 @@ def verify(
     answer differs.
     """
     checked: Verification = open_tree(tree, engine, version, allow=allow).verify()
-    typer.echo(str(checked))
+    show(str(checked))
     if not checked.ok:
         raise typer.Exit(1)
 
@@ -220,7 +226,7 @@ def status(
     allow: Allow = None,
 ) -> None:
     """Tell what a saved tree holds, and which relations are missing."""
-    typer.echo(str(status_of(tree, version, allow=allow)))
+    show(str(status_of(tree, version, allow=allow)))
 
 
 @app.command()
@@ -236,7 +242,7 @@ def fsck(
     Nothing is changed. Exit status 1 if a file is damaged or missing.
     """
     checked = check_files(tree, all_versions, allow=allow)
-    typer.echo(str(checked))
+    show(str(checked))
     if not checked.ok:
         raise typer.Exit(1)
 
@@ -254,7 +260,7 @@ def vacuum(
     about to name theirs: with --grace 0 nobody should be saving meanwhile, or reading older versions.
     """
     for name in vacuum_tree(tree, keep, grace):
-        typer.echo(f"deleted {name}")
+        show(f"deleted {name}")
 
 
 @app.command()
@@ -272,9 +278,13 @@ def warm_up(
     """
     from calitree.cli.warm import warm_up as compile_all
 
-    compile_all()
+    place = compile_all()
+    if place is None:
+        notice("no directory for compiled code can be written to; set NUMBA_CACHE_DIR to one")
+        raise typer.Exit(1)
+    tell(f"Compiled code is below {place}")
     if spark:
-        typer.echo(f"Spark starts from {archive_classes()}", err=True)
+        tell(f"Spark starts from {archive_classes()}")
 
 
 def _engine(
@@ -323,23 +333,15 @@ def _measures(given: list[str] | None, known: Mapping[str, MeasureLike]) -> Any:
     return measures
 
 
-def _show_warning(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
-    """Our own warnings are one line, as our errors are."""
-    if issubclass(category, DamagedWarning):
-        typer.echo(f"calitree: {message}", err=True)
-    else:
-        _SHOW_WARNING(message, category, *where, **more)
-
-
-_SHOW_WARNING = warnings.showwarning
-
-
 def main() -> None:
     """Run the command line."""
-    warnings.showwarning = cast(Any, _show_warning)
     # What libraries log as an error they also raise; of Ctrl-C, py4j would log two tracebacks.
     logging.disable(logging.ERROR)
-    app()
+    prepare()
+    try:
+        app(arguments())
+    except OSError as error:  # of --help, say
+        sys.exit(failed(error))
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from typing import Any
 from calitree.errors import ModelError, did_you_mean
 from calitree.join_graph import JoinGraph
 from calitree.progress import Progress
-from calitree.storage.filesystem import is_url
+from calitree.storage.filesystem import check_path, is_url
 from calitree.storage.listing import looks_like_a_path
 from calitree.wide_table import WideTable
 
@@ -54,6 +54,7 @@ class ModelFile:
     def read(cls, path: str | Path) -> ModelFile:
         """Read and check a model file; errors name the entry that is wrong."""
         path = Path(path)
+        check_path(str(path))
         try:
             given = tomllib.loads(path.read_text(encoding="utf-8-sig"))
         except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,14 @@ import pyarrow as pa
 from calitree.join_graph import JoinGraph
 
 
-def warm_up() -> None:
-    """Ask questions that call every loop with every type of array it may get."""
+def warm_up() -> Path | None:
+    """Ask questions that call every loop with every type of array it may get.
+
+    Returns:
+        The directory below which the compiled code is; None if it could not be written anywhere.
+    """
     from calitree.engines.local import LocalEngine
+    from calitree.process.compiled import directory_in_use
 
     for large in (0, 1 << 62):
         graph = JoinGraph(LocalEngine(threads=2, large=large))
@@ -40,6 +46,7 @@ def warm_up() -> None:
     _merge_covariances()
     _select_rows()
     _warm_up_texts()
+    return directory_in_use()
 
 
 def _compute_wide_integers() -> None:

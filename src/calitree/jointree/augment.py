@@ -16,7 +16,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
-from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -26,6 +25,7 @@ from calitree.jointree.bag import Bag
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.joins import On, checked_join, checked_name, joint_kind
 from calitree.jointree.schema import Attribute, Join, Relation, Schema, find_column
+from calitree.process.locks import BriefLock
 from calitree.sql.analysis import Resolved
 
 Pair = tuple[Resolved, str]
@@ -152,7 +152,7 @@ def _given(schema: Schema, relation: Relation, on: On) -> list[Pair]:
 _USES: WeakKeyDictionary[Engine, Counter[str]] = WeakKeyDictionary()
 """For each engine, how often a name was given to a relation that was added. Guarded by `_USES_LOCK`."""
 
-_USES_LOCK = Lock()
+_USES_LOCK = BriefLock()
 
 
 def _prefix(engine: Engine, name: str) -> str:

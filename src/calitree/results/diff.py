@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from calitree.cache import cached_property
+from calitree.errors import QueryError
 from calitree.grouping import canonical
 from calitree.query.binder import Measures, Question
 from calitree.results.result import Result
@@ -39,6 +40,9 @@ class Difference(Tabular):
     def __init__(self, ask: Ask, question: Question) -> None:
         self._ask = ask
         self.before, self.after = ask(question)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_ask": _ask_elsewhere}
 
     def query(
         self,
@@ -102,6 +106,12 @@ class Difference(Tabular):
                 changes = [_change(a, b, absent) for a, b in zip(*sides, strict=True)]
                 columns[f"{name}_change"] = _numbers(changes, dtype)
         return pa.table(columns)
+
+
+def _ask_elsewhere(question: Question) -> tuple[Result, Result]:
+    raise QueryError(
+        "This comparison was pickled, without the tree: compare other groups where the tree is."
+    )
 
 
 def _change(before: Any, after: Any, absent: int | None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from calitree.cache import cached_property
@@ -22,6 +23,29 @@ if TYPE_CHECKING:
     from calitree.results.rollup import Groups
 
 
+@dataclass(frozen=True)
+class AnswerTable:
+    """What was absorbed for an answer, in another process."""
+
+    held: pa.Table
+    exact: bool
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return int(self.held.num_rows)
+
+
+class AnswerEngine:
+    """In place of the engine that computed an answer in another process."""
+
+    name = "pickled"
+
+    def arrow(self, table: AnswerTable) -> pa.Table:
+        """The rows."""
+        return table.held
+
+
 class Result(Tabular):
     """The answer to a query: the group-by columns as they were written, then the measures.
 
@@ -36,6 +60,12 @@ class Result(Tabular):
 
     def __init__(self, engine: Engine, answer: Answer) -> None:
         self._engine, self._answer = engine, answer
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Its rows are pickled, not the tables that they were computed from."""
+        absorbed = self._engine.arrow(self._answer.table)
+        held: Any = AnswerTable(absorbed, self._answer.table.exact)
+        return Result, (AnswerEngine(), self._answer._replace(table=held))
 
     @property
     def query(self) -> Query:

@@ -103,6 +103,9 @@ class Groups(Tabular):
         groups = cls(projection, coded, summands, size)
         return groups if keys else groups.by([])  # a total is one row, even of nothing
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Groups._of, (self._projection, self._key_columns, self._absorbed, self._size)
+
     @property
     def columns(self) -> list[str]:
         """The group-by columns, then the measures."""

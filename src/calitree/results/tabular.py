@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from calitree.cache import cached_property
 from calitree.interrupts import run
@@ -88,6 +88,12 @@ class Tabular:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self._arrow.__arrow_c_stream__(requested_schema)
+
+    def __copy__(self) -> Self:
+        return self  # it never changes
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self
 
     def __len__(self) -> int:
         return int(self._arrow.num_rows)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from threading import RLock
 from weakref import WeakKeyDictionary
 
+from calitree.calibration.branch import Branch
 from calitree.calibration.message import Shelved
+from calitree.process.locks import SharedLock
 from calitree.saved.guard.trust import AllowedPlaces
 from calitree.saved.manifest import Manifest
 from calitree.storage.filesystem import shown
@@ -42,10 +43,20 @@ class Saves:
         self.last = last
         self.allowed = AllowedPlaces() if allowed is None else allowed
         """The places outside of trees from which their relations may be read."""
-        self.lock = RLock()
+        self.lock = SharedLock()
         """Held while saving and reloading, not while updating or answering."""
         self._locations: dict[str, SavedLocation] = {}
 
     def location(self, directory: str) -> SavedLocation:
         """The location of a directory."""
         return self._locations.setdefault(directory, SavedLocation(self.allowed))
+
+
+def unchanged_since(branch: Branch, saves: Saves) -> Version | None:
+    """The version that was saved or opened last, if all relations are still as they are there."""
+    with saves.lock:
+        manifest = None if saves.last is None else saves.location(saves.last.directory).manifest
+        if saves.last is None or manifest is None or manifest.number != saves.last.number:
+            return None
+        saved = {relation.name: relation.revisions[-1] for relation in manifest.relations}
+        return saves.last if saved == branch.head.revisions else None

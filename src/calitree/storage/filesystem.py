@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -78,13 +79,31 @@ def url_of(text: str) -> Url:
     return Url(_OTHER_NAMES.get(scheme, scheme), match[2] or "", match[3], match[4] or "")
 
 
+def check_path(path: str) -> None:
+    """Raise an error for a path of this machine that Python and pyarrow would take for different ones.
+
+    To pyarrow all names of files are UTF-8. To Python they are in the encoding of the locale.
+    """
+    try:
+        if "\0" not in path and (path.isascii() or os.fsencode(path) == path.encode()):
+            return
+    except UnicodeEncodeError:
+        pass
+    raise EngineError(
+        f"Cannot use the path {path!r}: it is not text in UTF-8, or this Python takes names of files for "
+        f"{sys.getfilesystemencoding()}. Set PYTHONUTF8=1, or give it another name."
+    )
+
+
 def filesystem_of(path: str) -> tuple[FileSystem, str]:
     """The file system of a path, and what the path is called there."""
     import pyarrow as pa
     from pyarrow import fs
 
     if not is_url(path):
-        return fs.LocalFileSystem(), str(Path(path).expanduser().absolute())
+        there = str(Path(path).expanduser().absolute())
+        check_path(there)
+        return fs.LocalFileSystem(), there
     url = url_of(path)
     if not url.is_arrow:
         return _by_fsspec(path, url.scheme)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,16 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from calitree.errors import SchemaError
-from calitree.storage.filesystem import Url, filesystem_of, is_url, path_of, reason, shown, url_of
+from calitree.storage.filesystem import (
+    Url,
+    check_path,
+    filesystem_of,
+    is_url,
+    path_of,
+    reason,
+    shown,
+    url_of,
+)
 
 PARQUET = (".parquet", ".pq")
 CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
@@ -56,18 +65,26 @@ def _matching(pattern: str) -> list[str]:
 
 
 def _here(pattern: str) -> list[str]:
+    check_path(pattern)
     path = Path(pattern).expanduser()
     if path.is_dir():
         try:
             names = [str(e.relative_to(path)) for e in path.rglob("*") if e.is_file()]
         except OSError as error:
             raise SchemaError(f"Cannot list {path.absolute()}: {error}.") from None
-        return [str(path / name) for name in _data(names, str(path.absolute()))]
+        return _checked(str(path / name) for name in _data(names, str(path.absolute())))
     # Path.glob takes no absolute pattern.
     matches = glob.glob(str(path), recursive=True)  # noqa: PTH207
     files = [str(path)] if path.is_file() else sorted(matches)
     if not files:
         raise SchemaError(f"No file matches {pattern!r} (looked for {path.absolute()}).")
+    return _checked(files)
+
+
+def _checked(files: Iterable[str]) -> list[str]:
+    files = list(files)
+    for file in files:
+        check_path(file)
     return files
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Protocol, Self
+from typing import Any, NoReturn, Protocol, Self
 
 from calitree.calibration.branch import Branch
 from calitree.calibration.state import TreeState
 from calitree.dml import update
-from calitree.errors import UpdateError
+from calitree.errors import UpdateError, unpicklable
 from calitree.saved.location import Saves
 from calitree.saved.writer import save
 
@@ -30,6 +30,9 @@ class Stream(ABC):
         >>> wide.query().rows()
         [{'revenue': 42}]
     """
+
+    def __reduce__(self) -> NoReturn:
+        raise unpicklable("A stream")
 
     @property
     @abstractmethod

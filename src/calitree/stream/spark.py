@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
-from tempfile import TemporaryDirectory
+from pathlib import Path
 from threading import Event
 from typing import Any
 
 from calitree.calibration.state import TreeState
 from calitree.errors import UpdateError
 from calitree.stream.intake import Intake, Stream
+from calitree.user_cache import temporary_directory
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class SparkStream(Stream):
                 "Over Spark Connect batches are handled at the server, where this tree is not. "
                 "Stream from a classic Spark session."
             )
-        self._temporary: TemporaryDirectory[str] | None = None
+        self._temporary: Path | None = None
         if checkpoint is None:
             checkpoint = self._checkpoint(intake)
         self._started = Event()  # until then nobody knows the id of the query
@@ -72,8 +74,8 @@ class SparkStream(Stream):
         last = intake.saves.last
         if last is not None:
             return f"{last.directory}/streams/{intake.relation}"
-        self._temporary = TemporaryDirectory(prefix="calitree-stream-")
-        return self._temporary.name
+        self._temporary = temporary_directory("stream")
+        return str(self._temporary)
 
     @property
     def is_active(self) -> bool:
@@ -105,4 +107,4 @@ class SparkStream(Stream):
         """Stop the query, and delete a temporary checkpoint."""
         self.query.stop()
         if self._temporary is not None:
-            self._temporary.cleanup()
+            shutil.rmtree(self._temporary, ignore_errors=True)

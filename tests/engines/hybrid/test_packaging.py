@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from zipfile import ZipFile
 
 import pytest
 
 from calitree.engines.hybrid import packaging as shipping
 from calitree.engines.hybrid.packaging import archive, ship
+from calitree.engines.hybrid.worker import MergeTask
 from tests.support.cluster import bare_python
 
 SOURCE = Path(shipping.__file__).parents[2]
@@ -69,6 +72,84 @@ def test_it_is_unpacked_once(executor: Path, tmp_path: Path) -> None:
     assert origin(executor, cache) == unpacked
     assert there.stat() == before
     assert list(version.parent.iterdir()) == [version]
+
+
+def test_a_planted_directory_is_replaced(executor: Path, tmp_path: Path) -> None:
+    """Its name says what is in it, and is not believed."""
+    cache = tmp_path / "cache"
+    unpacked = Path(origin(executor, cache))
+    assert stat.S_IMODE(unpacked.parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE(unpacked.parents[1].stat().st_mode) == 0o700
+    types = unpacked / "types.py"
+    original, planted = types.read_text(), 'raise SystemExit("planted")\n'
+    types.write_text(planted)
+    (unpacked / "types.so").write_text("another file that Python might import")
+    assert origin(executor, cache) == str(unpacked)
+    assert types.read_text() == original
+    assert not (unpacked / "types.so").exists()
+    elsewhere = tmp_path / "elsewhere"
+    unpacked.parent.rename(elsewhere)
+    (elsewhere / "calitree" / "types.py").write_text(planted)
+    unpacked.parent.symlink_to(elsewhere)
+    assert origin(executor, cache) == str(unpacked)
+    assert not unpacked.parent.is_symlink()
+    assert list(unpacked.parents[1].iterdir()) == [unpacked.parent]
+
+
+def test_an_archive_that_was_changed_is_refused(executor: Path, tmp_path: Path) -> None:
+    (sent,) = executor.glob("*.zip")
+    with ZipFile(sent) as file:
+        contents = {name: file.read(name) for name in file.namelist()}
+    contents["shipped/calitree/types.py"] += b"\n# changed\n"
+    with ZipFile(sent, "w") as file:
+        for name, content in contents.items():
+            file.writestr(name, content)
+    assert origin(executor, tmp_path / "cache").endswith("was changed")
+
+
+RUN = """
+import pickle, sys
+sys.path.insert(1, sys.argv[1])
+run = pickle.loads(open(sys.argv[2], "rb").read())
+assert "calitree" not in sys.modules  # what comes first is the check
+print(list(run(iter([]))), list(run(iter([]))))
+import calitree
+print(calitree.__file__)
+"""
+
+
+def test_a_task_says_which_archive_it_needs(executor: Path, tmp_path: Path) -> None:
+    """By its content, before anything of it is imported."""
+    from pyspark import cloudpickle
+
+    here, elsewhere = (
+        cast(Any, SimpleNamespace(sparkContext=SimpleNamespace(master=master)))
+        for master in ("local[2]", "spark://host:7077")
+    )
+    task = MergeTask((), 0)
+    assert shipping.runnable(here, task) == task.run
+    (tmp_path / "task").write_bytes(cloudpickle.dumps(shipping.runnable(elsewhere, task)))
+    (tmp_path / "program.py").write_text(RUN)
+    (sent,) = executor.glob("*.zip")
+    python = bare_python(tmp_path / "bare")
+
+    def ran() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [python, tmp_path / "program.py", sent, tmp_path / "task"],
+            env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")},
+            capture_output=True,
+            text=True,
+        )
+
+    done = ran()
+    assert done.returncode == 0, done.stderr
+    answer, place = done.stdout.splitlines()
+    assert answer == "[] []"
+    assert place.startswith(str(tmp_path / "cache"))
+    with sent.open("ab") as file:
+        file.write(b"more")  # which Python would import all the same
+    done = ran()
+    assert f"ImportError: {sent} is not what was sent; it was changed" in done.stderr
 
 
 def test_what_is_installed_serves_if_it_is_the_same(executor: Path, tmp_path: Path) -> None:

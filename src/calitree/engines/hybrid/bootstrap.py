@@ -3,7 +3,8 @@
 Machine code is cached next to the files it was compiled from, and only for files that stay where they
 are, so the package is not imported from the archive. The directory into which it is unpacked is named
 by a digest of its content, so that a machine unpacks and compiles once for every version. Where the same
-files are installed already, those are imported.
+files are installed already, those are imported. A directory of this name is not trusted: it is private to
+the user, and its files are compared with the digest, or it is replaced.
 
 This file imports nothing of calitree but `user_cache`, which the archive has beside it.
 """
@@ -24,7 +25,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from zipfile import ZipFile
 
-from calitree.user_cache import cache_directory
+from calitree.user_cache import cache_directory, check_private, private_directory
 
 NEEDED = ("numba", "numpy", "pyarrow", "sqlglot")
 """What the tasks import besides calitree."""
@@ -38,7 +39,7 @@ def digest(files: Mapping[str, bytes]) -> str:
     state = hashlib.sha256()
     for path, content in sorted(files.items()):
         state.update(f"{path}\n{len(content)}\n".encode() + content)
-    return state.hexdigest()[:16]
+    return state.hexdigest()
 
 
 def home_of_the_package(archive: Path) -> Path:
@@ -54,7 +55,7 @@ def home_of_the_package(archive: Path) -> Path:
     if installed is not None and digest(dict(sources(installed))) == name:
         return installed.parent
     with suppress(OSError):
-        return _unpacked(archive, cache_directory() / "shipped" / name)
+        return _unpacked(archive, private_directory(cache_directory() / "shipped") / name)
     return _unpacked(archive, archive.parent / f".{name}")  # as long as the executor lives
 
 
@@ -76,19 +77,36 @@ def sources(directory: Path | Traversable, below: str = "") -> Iterator[tuple[st
 
 def _unpacked(archive: Path, directory: Path) -> Path:
     """The directory with the package in it, never seen half full by another process."""
-    if not directory.is_dir():
-        directory.parent.mkdir(parents=True, exist_ok=True)
+    if not _is_intact(directory, directory.name.lstrip(".")):
         scratch = Path(tempfile.mkdtemp(dir=directory.parent))
         try:
             with ZipFile(archive) as file:
                 file.extractall(scratch, [n for n in file.namelist() if n.startswith(INSIDE)])
+            with suppress(OSError):  # there is none
+                directory.rename(scratch / "replaced")
             with suppress(OSError):  # another was quicker
                 (scratch / INSIDE).rename(directory)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
+        if not _is_intact(directory, directory.name.lstrip(".")):
+            raise ImportError(f"{archive} does not contain what its name says; it was changed")
     if not os.access(directory / "calitree", os.W_OK):  # where machine code could not be kept
         raise PermissionError(f"{directory} cannot be written to")
     return directory
+
+
+def _is_intact(directory: Path, name: str) -> bool:
+    """Whether a directory is this user's own, and has the files of this digest and nothing else to import."""
+    try:
+        check_private(directory)
+        others = [
+            entry
+            for entry in directory.rglob("*")
+            if entry.suffix != ".py" and entry.is_file() and entry.parent.name != "__pycache__"
+        ]
+        return not others and digest(dict(sources(directory / "calitree"))) == name
+    except OSError:
+        return False
 
 
 if __name__ == "calitree":

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from calitree.engines.api.contraction import Contraction, Input, Lifted, Output
 from calitree.engines.api.protocol import Watch
-from calitree.engines.hybrid.packaging import ship
+from calitree.engines.hybrid.packaging import runnable, ship
 from calitree.engines.hybrid.worker import (
     SCHEMA,
     FileSplits,
@@ -235,12 +235,13 @@ class Tasks:
             limit=self.limit // (mergers or tasks),
             buckets=mergers or 1,
         )
-        frame = rows.mapInArrow(task.run, SCHEMA)
+        session = rows.sparkSession
+        frame = rows.mapInArrow(runnable(session, task), SCHEMA)
         if not mergers:
             return frame
         # Buckets differ in size by chance.
         merge = MergeTask(outputs, 2 * self.limit // mergers)
-        return frame.repartition(mergers, "bucket").mapInArrow(merge.run, SCHEMA)
+        return frame.repartition(mergers, "bucket").mapInArrow(runnable(session, merge), SCHEMA)
 
     def _merge_tasks(self, session: SparkSession) -> int:
         return min(MAX_MERGE_TASKS, 2 * self._parallelism(session))

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from calitree.engines.api.contraction import Table
 from calitree.engines.hybrid.driver import SPLIT_ROWS
-from calitree.engines.hybrid.packaging import ship
+from calitree.engines.hybrid.packaging import runnable, ship
 from calitree.engines.hybrid.routing import InputStats, Limits, Location
 from calitree.engines.hybrid.worker import FileSplits, ReadTask
 from calitree.engines.local import LocalEngine
@@ -141,7 +141,7 @@ def _read_by_tasks(spark: SparkEngine, columns: ParquetColumns) -> SparkTable:
     none = arrow_for_spark(columns.name, columns.schema.empty_table())
     schema = from_arrow_schema(none.schema, prefer_timestamp_ntz=True)
     numbers = spark.session.range(0, len(splits), 1, numPartitions=len(splits))
-    frame = numbers.mapInArrow(task.run, schema)
+    frame = numbers.mapInArrow(runnable(spark.session, task), schema)
     fields = fields_of(columns.name, columns.schema.names, frame.schema)
     return SparkTable(spark.runtime, columns.name, fields, frame=frame, null_free=columns.null_free)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import operator
-import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
@@ -149,9 +148,13 @@ def like(node: exp.Expr, text: str) -> bool:
     pattern = node.expression.name
     if isinstance(node, exp.ILike):
         text, pattern = lower(text), lower(pattern)
-    parts = {"%": ".*", "_": "."}
-    regex = "".join(parts.get(char, re.escape(char)) for char in pattern)
-    return re.fullmatch(regex, text, re.DOTALL) is not None
+    ends = {0}  # where the pattern so far may end in the text
+    for char in pattern:
+        if char == "%":
+            ends = set(range(min(ends, default=len(text) + 1), len(text) + 1))
+        else:
+            ends = {at + 1 for at in ends if at < len(text) and char in ("_", text[at])}
+    return len(text) in ends
 
 
 def substring(node: exp.Expr, text: str) -> str:

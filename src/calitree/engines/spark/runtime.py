@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
+import os
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 from uuid import uuid4
 
 import pyarrow as pa
@@ -15,7 +15,10 @@ import pyarrow as pa
 from calitree.engines.api.protocol import Watch
 from calitree.engines.spark.jobs import Jobs, Value
 from calitree.engines.spark.session import spark_session
+from calitree.engines.spark.session.inherited import inherited_error
 from calitree.engines.spark.sql.zone import UTC
+from calitree.errors import unpicklable
+from calitree.process.locks import SharedLock
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,8 +30,10 @@ class Runtime:
     def __init__(self, session: SparkSession | None = None) -> None:
         self.started = session
         """The session, if there is one already."""
+        self._process = os.getpid()
+        """The process whose session it is."""
         self.jobs = Jobs()
-        self.lock = threading.RLock()
+        self.lock = SharedLock()
         """Held while the session is started, and while a table gets its frame or its view.
 
         Who holds it never waits for `jobs`, whose threads take it too.
@@ -42,14 +47,23 @@ class Runtime:
         if self.started is None:
             with self.lock:
                 if self.started is None:
-                    self.started = spark_session()
+                    self.started, self._process = spark_session(), os.getpid()
+        self.check_process()
         return self.started
+
+    def __reduce__(self) -> NoReturn:
+        raise unpicklable("What is on Spark")
+
+    def check_process(self) -> None:
+        """Raise an error if the session is that of the process that this one was forked from."""
+        if self.started is not None and self._process != os.getpid():
+            raise inherited_error()
 
     def adopt(self, session: SparkSession) -> None:
         """Use the session that a frame came with, if there is none yet."""
         with self.lock:
             if self.started is None:
-                self.started = session
+                self.started, self._process = session, os.getpid()
 
     @property
     def is_in_utc(self) -> bool:

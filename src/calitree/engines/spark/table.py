@@ -96,6 +96,7 @@ class SparkTable:
     @property
     def frame(self) -> DataFrame:
         """The rows on Spark, with columns c0, c1, …."""
+        self.runtime.check_process()
         if not self._frames:
             with self.runtime.lock:
                 if not self._frames:

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 import pyarrow as pa
+
+from calitree.process.compiled import compiled
 
 Array = np.ndarray[Any, Any]
 
@@ -44,8 +45,6 @@ OUTCOMES = {
     "greater_equal": (False, True, True),
 }
 """What comparisons are for a text that is less, equal or greater, by the names that Arrow gives them."""
-
-_compiled = numba.njit(cache=True, nogil=True, error_model="numpy", boundscheck=False)
 
 
 def find(texts: pa.Array, needle: bytes) -> pa.Array:
@@ -83,7 +82,7 @@ def _with_nulls(result: Array, texts: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(pa.bool_(), len(result), [None, bits])
 
 
-@_compiled
+@compiled
 def _compare(
     offsets: Array, data: Array, other: Array, outcomes: Array, result: Array
 ) -> None:  # pragma: no cover (compiled)
@@ -113,7 +112,7 @@ def _compare(
         result[row] = outcome
 
 
-@_compiled
+@compiled
 def _find(
     offsets: Array, data: Array, needle: Array, rare: Array, there: Array
 ) -> None:  # pragma: no cover (compiled)

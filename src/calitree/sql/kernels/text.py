@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import reduce
 
 import pyarrow as pa
@@ -11,6 +12,9 @@ import pyarrow.compute as pc
 from calitree.sql.kernels.comparison import MIN_COMPILED_ROWS, equal
 from calitree.sql.kernels.values import Datum, unify
 from calitree.sql.rules.text import SPACES
+
+MAX_REGEX_CHARACTERS = 1000
+"""Characters of a pattern that Arrow matches."""
 
 lower, upper = pc.utf8_lower, pc.utf8_upper
 
@@ -40,11 +44,46 @@ def _like_regex(datum: Datum, pattern: str) -> Datum:
     """A pattern of several parts: only texts that contain the two longest of them are looked at."""
     longest = sorted({*re.split("[%_]", pattern)} - {""}, key=len)[-2:]
     if not longest or not isinstance(datum, pa.Array):
-        return pc.match_substring_regex(datum, _regex(pattern))
+        return _match(datum, pattern)
     perhaps = reduce(pc.and_, (_contains(datum, part) for part in longest))
     there = pc.fill_null(perhaps, False)
-    matched = pc.match_substring_regex(datum.filter(there), _regex(pattern))
-    return pc.replace_with_mask(perhaps, there, matched)
+    return pc.replace_with_mask(perhaps, there, _match(datum.filter(there), pattern))
+
+
+def _match(datum: Datum, pattern: str) -> Datum:
+    """Arrow's regular expressions refuse large patterns, and take long for those that are almost too large."""
+    if len(pattern) <= MAX_REGEX_CHARACTERS:
+        return pc.match_substring_regex(datum, _regex(pattern))
+    fits = _matcher(pattern)
+    if isinstance(datum, pa.Scalar):
+        return pa.scalar(fits(datum.as_py()) if datum.is_valid else None, pa.bool_())
+    texts = datum.to_pylist()
+    return pa.array([None if text is None else fits(text) for text in texts], pa.bool_())
+
+
+def _matcher(pattern: str) -> Callable[[str], bool]:
+    """Whether a text fits: the parts between % follow each other, each where it first stands."""
+    parts = pattern.split("%")
+    compiled = {
+        part: re.compile("".join("." if c == "_" else re.escape(c) for c in part), re.DOTALL)
+        for part in {*parts}
+    }
+    if len(parts) == 1:
+        return lambda text: compiled[pattern].fullmatch(text) is not None
+    first, *middle, last = parts
+
+    def fits(text: str) -> bool:
+        at, end = len(first), len(text) - len(last)
+        if at > end or not (compiled[first].match(text) and compiled[last].match(text, end)):
+            return False
+        for part in middle:
+            there = compiled[part].search(text, at, end)
+            if there is None:
+                return False
+            at = there.end()
+        return True
+
+    return fits
 
 
 def _regex(pattern: str) -> str:

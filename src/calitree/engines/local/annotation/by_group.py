@@ -8,7 +8,7 @@ import numpy as np
 
 from calitree.engines.local.annotation import wide
 from calitree.engines.local.annotation.values import INT64_LIMIT, Value, of_wide
-from calitree.engines.local.vm.compiled import compiled
+from calitree.process.compiled import compiled
 
 Array = np.ndarray[Any, Any]
 

@@ -16,7 +16,7 @@ import numpy as np
 from calitree.engines.api.semiring import Semiring
 from calitree.engines.local.annotation import wide
 from calitree.engines.local.annotation.values import Value
-from calitree.engines.local.vm.compiled import compiled
+from calitree.process.compiled import compiled
 
 MAX_EXACT_DOUBLE = 2**53
 """Integers of smaller size are doubles."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 from calitree.cache import cached_property
 from calitree.engines.local.annotation.columns import take_rows
 from calitree.engines.local.vm import parallel
-from calitree.engines.local.vm.compiled import compiled, helper
+from calitree.process.compiled import compiled, helper
 from calitree.sql.kernels.strings import OFFSETS, buffers
 
 Array = np.ndarray[Any, Any]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from calitree.engines.local.vm.compiled import compiled, helper
+from calitree.process.compiled import compiled, helper
 
 Array = np.ndarray[Any, Any]
 WIDE = np.dtype([("low", np.uint64), ("high", np.int64)])

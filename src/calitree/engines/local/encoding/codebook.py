@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from threading import RLock
-
 from calitree.engines.local.encoding.dictionary import Dictionary
 from calitree.engines.local.encoding.spaces import EmptySpace, PairSpace, SingleSpace, Space
+from calitree.process.locks import SharedLock
 
 
 class Codebook:
@@ -17,7 +16,7 @@ class Codebook:
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
-        self.lock = RLock()
+        self.lock = SharedLock()
         self._dictionaries: dict[str, Dictionary] = {}
         self._spaces: dict[tuple[str, ...], Space] = {(): EmptySpace()}
 

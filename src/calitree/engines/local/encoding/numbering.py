@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from calitree.engines.local.vm import parallel
-from calitree.engines.local.vm.compiled import compiled
 from calitree.grouping import row_keys
 from calitree.interrupts import run
+from calitree.process.compiled import compiled
 
 Array = np.ndarray[Any, Any]
 

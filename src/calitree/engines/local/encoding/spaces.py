@@ -16,7 +16,7 @@ from calitree.engines.local.encoding.dictionary import Codes, Dictionary, Lock
 from calitree.engines.local.encoding.lookup import Lookup
 from calitree.engines.local.encoding.numbering import Piece, is_small, number_any
 from calitree.engines.local.vm import parallel
-from calitree.engines.local.vm.compiled import compiled
+from calitree.process.compiled import compiled
 
 Array = np.ndarray[Any, Any]
 

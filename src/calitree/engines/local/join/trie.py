@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from calitree.cache import LRUCache, cached_property
-from calitree.engines.local.vm.compiled import compiled
 from calitree.interrupts import run
+from calitree.process.compiled import compiled
 
 Codes = np.ndarray[Any, np.dtype[np.int32]]
 

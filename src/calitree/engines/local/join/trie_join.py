@@ -15,7 +15,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from calitree.engines.local.vm.compiled import compiled, helper
+from calitree.process.compiled import compiled, helper
 
 Records = np.ndarray[Any, Any]
 

@@ -11,8 +11,8 @@ from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.scan.aggregation import Aggregation
 from calitree.engines.local.scan.axes import Axes, Predicates, ProbedMessages
 from calitree.engines.local.tables.legs import Leg
-from calitree.engines.local.vm.compiled import compiled
 from calitree.engines.local.vm.program import Program
+from calitree.process.compiled import compiled
 from calitree.sql.parser import Expression
 
 Array = np.ndarray[Any, Any]

@@ -17,9 +17,9 @@ from calitree.cache import LRUCache
 from calitree.engines.local.annotation.texts import is_text
 from calitree.engines.local.encoding.spaces import RowIndex
 from calitree.engines.local.tables.filters import Columns, read
-from calitree.engines.local.vm.compiled import compiled
 from calitree.grouping import canonical_array
 from calitree.interrupts import run
+from calitree.process.compiled import compiled
 from calitree.sql.kernels.strings import buffers
 
 Array = np.ndarray[Any, Any]

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from calitree.engines.local.vm.compiled import compiled, helper, inlined
 from calitree.engines.local.vm.memory import VIEWS, View
+from calitree.process.compiled import compiled, helper, inlined
 
 Array = np.ndarray[Any, Any]
 

@@ -10,7 +10,7 @@ from numba import carray, types  # type: ignore[attr-defined]
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from calitree.engines.local.vm.compiled import helper
+from calitree.process.compiled import helper
 
 Array = np.ndarray[Any, Any]
 View = Callable[[int], Array]

@@ -9,7 +9,6 @@ argument and passes all others on.
 
 from __future__ import annotations
 
-import atexit
 import hashlib
 import os
 import re
@@ -25,7 +24,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from calitree.errors import EngineError
-from calitree.user_cache import cache_directory
+from calitree.user_cache import cache_directory, temporary_directory
 
 OLDEST_JAVA = 17
 """Spark 4 is compiled for Java 17."""
@@ -154,13 +153,12 @@ def _wrapped(java: Java, origin: str) -> Path:
             "Install a full JDK and set JAVA_HOME to it."
         )
     script = wrapper_script(java)
-    home = cache_directory() / "jvm" / _wrapper_name(java, origin)
     with suppress(OSError):
+        home = cache_directory() / "jvm" / _wrapper_name(java, origin)
         _write_program(home / "bin" / "java", script)
         if probe(home / "bin" / "java"):
             return home
-    home = Path(tempfile.mkdtemp(prefix="calitree-jvm-"))
-    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    home = temporary_directory("jvm")
     _write_program(home / "bin" / "java", script)
     return home
 

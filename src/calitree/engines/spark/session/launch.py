@@ -15,21 +15,21 @@ import atexit
 import logging
 import os
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
-import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calitree.engines.spark.session.inherited import check_gateway
 from calitree.engines.spark.session.jvm import ensure_java
 from calitree.engines.spark.session.startup import startup_options
 from calitree.errors import EngineError
 from calitree.interrupts import check
+from calitree.process.locks import SharedLock
+from calitree.user_cache import temporary_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,7 +64,7 @@ shell, would set the level of one without a setting of its own back to WARN, and
 log, with two pages of trace for each try, what fails in a task: that is raised as well."""
 
 
-_starting = threading.Lock()
+_starting = SharedLock()
 """Held while a session is started, which changes the environment and PySpark's launcher for a while."""
 
 
@@ -91,7 +91,8 @@ def spark_session(
         The session.
 
     Raises:
-        EngineError: if PySpark is not installed, or there is no Java that can run it.
+        EngineError: if PySpark is not installed, there is no Java that can run it, or the session is that
+            of the process that this one was forked from.
 
     >>> spark_session(config={"spark.driver.memory": "4g"})  # doctest: +SKIP
     <pyspark.sql.session.SparkSession object at 0x7f52d5c8a990>
@@ -121,11 +122,15 @@ def _start(builder: Any, master: str, remote: str | None, settings: dict[str, st
         return session
     # The driver is started here, also for Connect with remote="local[2]".
     location = remote or master
-    java_home = ensure_java()
-    directory = Path(tempfile.mkdtemp(prefix="calitree-spark-"))
-    # Registered before the stop, so that it runs after it.
-    atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    settings = driver_settings(location, directory, java_home) | settings
+    try:
+        java_home = ensure_java()
+        # Before the stop is registered, so that it is removed after it.
+        directory = temporary_directory("spark")
+        settings = driver_settings(location, directory, java_home) | settings
+    except OSError as error:
+        raise EngineError(
+            f"Spark needs a directory for temporary files: {error}. Set TMPDIR to one."
+        ) from error
     with _launching(location):
         builder = builder if remote else builder.master(master)
         session = builder.config(map=settings).getOrCreate()
@@ -258,10 +263,13 @@ def _no_orphan() -> Iterator[None]:
 
 def _active(sessions: type[SparkSession]) -> SparkSession | None:
     """The session in use, unless its context has been stopped underneath it."""
+    from pyspark import SparkContext
     from pyspark.errors import PySparkRuntimeError
 
+    check_gateway(SparkContext._gateway)
     try:
         session = sessions.active()
+        check_gateway(session)
         session.range(0)  # asks the context, runs nothing
     except (PySparkRuntimeError, AttributeError):
         return None
