@@ -21,7 +21,7 @@ _TEXTS = {
     **{node: function.spark for node, function in FUNCTIONS.items() if function.spark},
     exp.Column: spark_text.column,
     exp.Literal: spark_text.literal,
-    exp.Var: spark_text.texts,
+    exp.Var: spark_text.listed,
     exp.Avg: spark_text.mean,
 }
 

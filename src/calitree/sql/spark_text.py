@@ -32,11 +32,21 @@ def column(node: exp.Expr) -> str | None:
     return f"CAST({sql(node)} AS DOUBLE)" if kind_of(node) is Kind.FLOAT else None
 
 
-def texts(node: exp.Expr) -> str | None:
-    """A long list of texts, each as Spark quotes it."""
-    listed = node.meta.get("texts")
-    return None if listed is None else ", ".join(map(_quoted, listed.values))
+def listed(node: exp.Expr) -> str | None:
+    """A long list, each value as Spark writes it."""
+    values = node.meta.get("values")
+    if values is None:
+        return None
+    null = ["NULL"] if values.has_null else []
+    if values.kind is Kind.STRING:
+        return ", ".join([*map(_quoted, values.array.to_pylist()), *null])
+    texts = values.array.cast("string").to_pylist()
+    form = _LISTED.get(values.kind, "{}")
+    return ", ".join([*map(form.format, texts), *null])
 
+
+_LISTED = {Kind.FLOAT: "{}D", Kind.DATE: "DATE'{}'", Kind.TIMESTAMP: "TIMESTAMP_NTZ'{}'"}
+"""How the constants of a kind are written, if not by their digits alone."""
 
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.Neg, exp.Abs)
 
