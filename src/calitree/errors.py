@@ -6,6 +6,7 @@ All are exported by `calitree`, and `CalitreeError` is the base of all. An error
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -17,11 +18,17 @@ MAX_LISTED = 12
 """Names that an error lists."""
 
 
+STACK_USED_UP = (
+    "The stack is used up by the calls around this one; ask in fewer calls inside each other, or on "
+    "another thread."
+)
+
+
 def shortened(value: object, limit: int = MAX_QUOTED) -> str:
     """A value as an error quotes it: what is long has an ellipsis in its middle.
 
-    >>> shortened("price > 'x'"), shortened("a" * 99, 9)
-    ('"price > \'x\'"', "'aaaa…aaaa'")
+    >>> shortened("price > 5"), shortened("a" * 99, 9)
+    ("'price > 5'", "'aaaa…aaaa'")
     """
     if isinstance(value, str):
         return repr(cut(value, limit))
@@ -32,6 +39,12 @@ def cut(text: str, limit: int = MAX_QUOTED) -> str:
     """A text of which the middle is left out where it is too long."""
     half = limit // 2
     return text if len(text) <= limit else f"{text[:half]}…{text[-half:]}"
+
+
+def _brief(message: str) -> str:
+    """A message without the middle of a long word, such as a name, or of the whole if it is long."""
+    words = re.sub(rf"\S{{{2 * MAX_QUOTED},}}", lambda word: cut(word[0]), message)
+    return cut(words, MAX_MESSAGE)
 
 
 class CalitreeError(Exception):
@@ -48,7 +61,9 @@ class CalitreeError(Exception):
     """
 
     def __init__(self, *args: object) -> None:
-        super().__init__(*(cut(a, MAX_MESSAGE) if isinstance(a, str) else a for a in args))
+        super().__init__(
+            *(_brief(a) if isinstance(a, str) and len(a) > MAX_QUOTED else a for a in args)
+        )
 
 
 class SchemaError(CalitreeError):

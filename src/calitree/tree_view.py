@@ -11,6 +11,7 @@ from calitree.calibration.planning.plan import Plan
 from calitree.calibration.snapshot import Snapshot
 from calitree.calibration.state import Mode, TreeState
 from calitree.engines.api.protocol import Engine
+from calitree.errors import STACK_USED_UP, QueryError
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.schema import Schema
 from calitree.query.binder import MeasureLike, Measures, Question
@@ -172,7 +173,10 @@ class TreeView:
             [{'store': 1, 'revenue': 30}, {'store': 2, 'revenue': 5}]
         """
         branch = self.branch
-        return Result(branch.state.engine, answer(branch.head, question, branch.is_main))
+        try:
+            return Result(branch.state.engine, answer(branch.head, question, branch.is_main))
+        except RecursionError:
+            raise QueryError(STACK_USED_UP) from None
 
     def plan(
         self,

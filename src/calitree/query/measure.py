@@ -18,7 +18,7 @@ from calitree.jointree.schema import Schema
 from calitree.query.aggregates import AGGREGATE_NAMES, AGGREGATES, AggregateCall
 from calitree.query.annotation import Aggregate
 from calitree.query.lifting import Lifting
-from calitree.sql.limits import on_deep_stack
+from calitree.sql.limits import MAX_MEASURE_TOKENS, on_deep_stack
 from calitree.sql.nodes import binary, kind_of, marked, name_of, paren, quoted_sql, ratio
 from calitree.sql.parser import Expression, conjuncts, parse_node, typed
 from calitree.types import Kind
@@ -66,7 +66,7 @@ def measure_of(given: str | Measure | Custom, schema: Schema, among: Iterable[st
 def _measure(given: str, schema: Schema, among: tuple[str, ...]) -> Measure:
     compiler = _Compiler(schema, among)
     try:
-        final, plain = compiler.formula(parse_node(given))
+        final, plain = compiler.formula(parse_node(given, MAX_MEASURE_TOKENS))
     except ExpressionError as error:
         reason = str(error)
         complete = reason.endswith((".", "?"))

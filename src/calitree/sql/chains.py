@@ -77,8 +77,7 @@ def with_balanced_chains(node: exp.Expr) -> exp.Expr:
             place, key, index = top.parent, top.arg_key, top.index
             assert place is not None and key is not None
             place.set(key, _combined(operator, terms[::-1], _grouped), index)
-    result = root.this
-    result.pop()
+    result: exp.Expr = root.this.pop()
     return result
 
 

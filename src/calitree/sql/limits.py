@@ -17,9 +17,11 @@ MAX_CHARACTERS = 1 << 26
 """Of one text."""
 MAX_OTHER_CHARACTERS = 1_000_000
 """Of one text, without the values in its long lists."""
-MAX_TOKENS = 100_000
-"""Names, values and operators of one text, without the values in its long lists."""
-MAX_NODES = 100_000
+MAX_TOKENS = 50_000
+"""Names, values and operators of one condition, without the values in its long lists."""
+MAX_MEASURE_TOKENS = 10_000
+"""The same of a measure, of which more is made than of a condition."""
+MAX_NODES = 50_000
 """Operators and operands of an expression once what it abbreviates is written out: BETWEEN, the subject
 of a CASE, NULLIF."""
 MAX_NESTING = 100
@@ -31,8 +33,40 @@ MAX_DIGITS = 1_000
 MAX_DECIMALS = 300
 """That ROUND keeps; no double has more."""
 
+MAX_SPARK_CHARACTERS = 1_000_000
+"""Of an expression as Spark SQL, in which ROUND, CASTs of text and others repeat what they are given."""
+MAX_NAME = 1_000
+"""Characters of the name of a relation or a measure."""
+
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def checked_size(text: str) -> str:
+    """A text for Spark, if it is not too long."""
+    if len(text) > MAX_SPARK_CHARACTERS:
+        raise ExpressionError(
+            f"An expression has more than {MAX_SPARK_CHARACTERS:,} characters as Spark SQL; "
+            "nest fewer functions."
+        )
+    return text
+
+
+def flaw_of(text: str) -> str | None:
+    """Why a text can be no name and no expression, whatever it says; None if it can."""
+    if "\0" in text:
+        return "it has a NUL character"
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            return f"{text[error.start]!r} in it is half of a character"
+    return None
+
+
+def flaw_of_name(name: str) -> str | None:
+    """Why a text can be no name; None if it can."""
+    return f"it has more than {MAX_NAME:,} characters" if len(name) > MAX_NAME else flaw_of(name)
 
 
 def on_deep_stack(function: Callable[P, R]) -> Callable[P, R]:

@@ -62,9 +62,15 @@ def kind_of(node: exp.Expr) -> Kind:
 
 
 def check_literal(node: exp.Expr) -> None:
-    """Refuse a number with more digits than anything can hold."""
-    if isinstance(node, exp.Literal) and not node.is_string and len(node.name) > MAX_DIGITS:
+    """Refuse a number with more digits than anything can hold, and what is none."""
+    if not isinstance(node, exp.Literal) or node.is_string:
+        return
+    if len(node.name) > MAX_DIGITS:
         raise ExpressionError(f"{cut(node.name)} has more than {MAX_DIGITS:,} digits")
+    try:
+        float(node.name)
+    except ValueError:
+        raise ExpressionError(f"{node.name} is not a number") from None
 
 
 def literal_kind(node: exp.Expr) -> Kind:

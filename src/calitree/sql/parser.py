@@ -25,6 +25,7 @@ from calitree.sql.limits import (
     MAX_CHARACTERS,
     MAX_OTHER_CHARACTERS,
     MAX_TOKENS,
+    flaw_of,
     on_deep_stack,
 )
 from calitree.sql.literal_lists import with_lists, without_lists
@@ -47,12 +48,12 @@ class Expression:
         return self.text
 
 
-def parse_node(text: str) -> exp.Expr:
+def parse_node(text: str, max_tokens: int = MAX_TOKENS) -> exp.Expr:
     """Parse the text of one expression; what is none is an `ExpressionError`."""
     if not isinstance(text, str):
         raise ExpressionError(f"Expected SQL text, got {type(text).__name__}: {shortened(text)}.")
     try:
-        return _parsed(text)
+        return _parsed(text, max_tokens)
     except SqlglotError as error:
         reason = _reason(text, error)
     except ExpressionError as error:
@@ -63,15 +64,19 @@ def parse_node(text: str) -> exp.Expr:
 
 
 @on_deep_stack
-def _parsed(text: str) -> exp.Expr:
+def _parsed(text: str, max_tokens: int) -> exp.Expr:
     if len(text) > MAX_CHARACTERS:
         raise ExpressionError(f"it has more than {MAX_CHARACTERS:,} characters")
-    _check_characters(text)
+    flaw = flaw_of(text)
+    if flaw:
+        raise ExpressionError(flaw)
     short, lists = without_lists(text)
     if len(short) > MAX_OTHER_CHARACTERS:
         raise ExpressionError(f"it has more than {MAX_OTHER_CHARACTERS:,} characters")
     dialect = Calitree()
     tokens = dialect.tokenize(short)
+    if len(tokens) > max_tokens:
+        raise ExpressionError(f"it has more than {max_tokens:,} names, values and operators")
     unclosed = _checked(tokens, text)
     parser = dialect.parser()
 
@@ -93,22 +98,8 @@ def _parsed(text: str) -> exp.Expr:
     return with_lists(node, lists)
 
 
-def _check_characters(text: str) -> None:
-    """Refuse what cannot be written as UTF-8, or ends a text in other programs."""
-    if "\0" in text:
-        raise ExpressionError("it has a NUL character")
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            surrogate = text[error.start]
-            raise ExpressionError(f"{surrogate!r} is half of a character") from None
-
-
 def _checked(tokens: Sequence[Token], text: str) -> int:
     """Refuse what is no single expression; the number of parentheses that are not closed."""
-    if len(tokens) > MAX_TOKENS:
-        raise ExpressionError(f"it has more than {MAX_TOKENS:,} names, values and operators")
     if tokens and tokens[0].token_type in (TokenType.SELECT, TokenType.WITH):
         raise ExpressionError(f"Expected an expression, not a whole query: {shortened(text)}.")
     depth = 0

@@ -149,9 +149,29 @@ def like(node: exp.Expr, text: str) -> bool:
     pattern = node.expression.name
     if isinstance(node, exp.ILike):
         text, pattern = lower(text), lower(pattern)
-    parts = {"%": ".*", "_": "."}
-    regex = "".join(parts.get(char, re.escape(char)) for char in pattern)
-    return re.fullmatch(regex, text, re.DOTALL) is not None
+    return _matches(text, pattern.split("%"))
+
+
+def _matches(text: str, parts: list[str]) -> bool:
+    """Whether a text is these parts with anything between them: each is taken where it first fits."""
+    regexes = [re.compile(_regex(part), re.DOTALL) for part in parts]
+    if len(parts) == 1:
+        return regexes[0].fullmatch(text) is not None
+    first, *between, last = regexes
+    end = len(text) - len(parts[-1])
+    if first.match(text) is None or end < len(parts[0]) or last.match(text, end) is None:
+        return False
+    at = len(parts[0])
+    for regex in between:
+        found = regex.search(text, at, end)
+        if found is None:
+            return False
+        at = found.end()
+    return True
+
+
+def _regex(part: str) -> str:
+    return "".join("." if char == "_" else re.escape(char) for char in part)
 
 
 def substring(node: exp.Expr, text: str) -> str:
