@@ -6,6 +6,7 @@ All are exported by `calitree`, and `CalitreeError` is the base of all. An error
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
@@ -16,9 +17,47 @@ WAYS_OUT = (
 )
 """What can be done about a damaged file."""
 
+MAX_QUOTED = 160
+"""Characters of a text that an error quotes."""
+MAX_MESSAGE = 1_200
+"""Characters of a whole message."""
+MAX_LISTED = 12
+"""Names that an error lists."""
+
+
+STACK_USED_UP = (
+    "The stack is used up by the calls around this one; ask in fewer calls inside each other, or on "
+    "another thread."
+)
+
+
+def shortened(value: object, limit: int = MAX_QUOTED) -> str:
+    """A value as an error quotes it: what is long has an ellipsis in its middle.
+
+    >>> shortened("price > 5"), shortened("a" * 99, 9)
+    ("'price > 5'", "'aaaa…aaaa'")
+    """
+    if isinstance(value, str):
+        return repr(cut(value, limit))
+    return cut(repr(value), limit)
+
+
+def cut(text: str, limit: int = MAX_QUOTED) -> str:
+    """A text of which the middle is left out where it is too long."""
+    half = limit // 2
+    return text if len(text) <= limit else f"{text[:half]}…{text[-half:]}"
+
+
+def _brief(message: str) -> str:
+    """A message without the middle of a long word, such as a name, or of the whole if it is long."""
+    words = re.sub(rf"\S{{{2 * MAX_QUOTED},}}", lambda word: cut(word[0]), message)
+    return cut(words, MAX_MESSAGE)
+
 
 class CalitreeError(Exception):
     """The base of all errors below, so that one `except` catches them.
+
+    What a message quotes may be any text that was given, so the middle of a long message is left out.
 
     >>> from calitree import CalitreeError
     >>> try:
@@ -27,6 +66,11 @@ class CalitreeError(Exception):
     ...     print(error)
     No relation has a column 'town'. There are: city, id, price, store.
     """
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(
+            *(_brief(a) if isinstance(a, str) and len(a) > MAX_QUOTED else a for a in args)
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         # As it is by now: an error whose constructor takes something else than the text pickles too.
@@ -216,7 +260,9 @@ def unpicklable(what: str = "This") -> CalitreeError:
 
 def did_you_mean(name: str, options: Iterable[str]) -> str:
     """A sentence offering the nearest of `options`, or listing them where they are few."""
-    known = sorted(set(options))
+    known = sorted({option for option in options if len(option) <= MAX_QUOTED})
+    if len(name) > MAX_QUOTED:
+        return ""
     by_folded = {option.lower(): option for option in known}
     close = [by_folded[match] for match in get_close_matches(name.lower(), by_folded, n=3)]
     if not close:
@@ -224,6 +270,6 @@ def did_you_mean(name: str, options: Iterable[str]) -> str:
         close = [option for option in known if option.lower().rsplit(".", 1)[-1] == tail][:3]
     if close:
         return f" Did you mean {' or '.join(close)}?"
-    if 0 < len(known) <= 12:
+    if 0 < len(known) <= MAX_LISTED:
         return f" There are: {', '.join(known)}."
     return ""

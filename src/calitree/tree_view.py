@@ -13,7 +13,7 @@ from calitree.calibration.snapshot import Snapshot
 from calitree.calibration.state import Mode, TreeState
 from calitree.engines.api.protocol import Engine
 from calitree.engines.registry import CLASSES, engine_of
-from calitree.errors import unpicklable
+from calitree.errors import STACK_USED_UP, QueryError, unpicklable
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.schema import Schema
 from calitree.query.binder import MeasureLike, Measures, Question
@@ -191,7 +191,10 @@ class TreeView:
             [{'store': 1, 'revenue': 30}, {'store': 2, 'revenue': 5}]
         """
         branch = self.branch
-        return Result(branch.state.engine, answer(branch.head, question, branch.is_main))
+        try:
+            return Result(branch.state.engine, answer(branch.head, question, branch.is_main))
+        except RecursionError:
+            raise QueryError(STACK_USED_UP) from None
 
     def plan(
         self,

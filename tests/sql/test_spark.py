@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from calitree import JoinGraph
+from calitree import ExpressionError, JoinGraph
 from calitree.engines.spark import SparkEngine
 from calitree.sql.evaluator import evaluate
 from calitree.sql.spark import to_spark
@@ -127,3 +127,16 @@ def test_the_mean_of_decimals_has_all_its_digits(
     assert checked.built_by == "Spark" and not checked.checks[0].verbatim
     assert checked.ok, str(checked)
     assert checked.checks[0].result.rows()[0]["mean"] == pytest.approx(2 / 3, rel=1e-12)
+
+
+def test_nested_functions_are_bounded() -> None:
+    """Spark's text for ROUND has its argument four times: of forty inside each other there is none."""
+    shallow = expression("round(" * 5 + "x" + ", 1)" * 5)
+    assert len(to_spark(shallow.node)) < 100_000
+    with pytest.raises(ExpressionError, match="as Spark SQL"):
+        to_spark(expression("round(" * 40 + "x" + ", 1)" * 40).node)
+
+
+def test_divisions_inside_each_other_are_written_once() -> None:
+    text = to_spark(expression("(x / " * 50 + "x" + ")" * 50).node)
+    assert text.count("TRY_DIVIDE") == 50 and "NULLIF" not in text

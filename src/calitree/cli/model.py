@@ -21,13 +21,15 @@ where = "sales.price > 0"
 from __future__ import annotations
 
 import glob
+import os
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calitree.errors import ModelError, did_you_mean
+from calitree.errors import ModelError, did_you_mean, shortened
 from calitree.join_graph import JoinGraph
 from calitree.progress import Progress
 from calitree.storage.filesystem import check_path, is_url
@@ -37,6 +39,14 @@ from calitree.wide_table import WideTable
 SECTIONS = ("relations", "joins", "measures", "pivot")
 JOIN = ("left", "right", "on")
 PIVOT = ("group_by", "where")
+
+MAX_BYTES = 1 << 20
+"""Of a model file."""
+MAX_KEY_PARTS = 32
+"""Names with dots between them; reading takes the square of their number."""
+_LONG_KEY = re.compile(
+    rb"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){%d}""" % MAX_KEY_PARTS
+)
 
 
 @dataclass(frozen=True)
@@ -55,12 +65,7 @@ class ModelFile:
         """Read and check a model file; errors name the entry that is wrong."""
         path = Path(path)
         check_path(str(path))
-        try:
-            given = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-        except OSError as error:
-            raise ModelError(f"Cannot read {path}: {error.strerror}.") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ModelError(f"{path} is not TOML: {error}.") from error
+        given = _read(path)
         _only(path, "the file", given, SECTIONS)
         relations = _table(path, given, "relations")
         if not relations:
@@ -112,10 +117,33 @@ class ModelFile:
             raise ModelError(f"{self.path}: relation {name} is a path or a table, not {source!r}.")
         path = Path(source).expanduser()
         beside = self.path.parent / path
-        if is_url(source) or not (looks_like_a_path(source) or beside.exists()):
+        there = os.path.exists(beside)  # noqa: PTH110 - a name may be too long for Path.exists
+        if is_url(source) or not (looks_like_a_path(source) or there):
             return source
         # Only the path in the file is a pattern; the name of a directory above may look like one.
-        return str(beside if beside.exists() else Path(glob.escape(str(self.path.parent))) / path)
+        return str(beside if there else Path(glob.escape(str(self.path.parent))) / path)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ModelError(f"Cannot read {path}: {error.strerror}.") from error
+    except ValueError as error:  # a path with a NUL character
+        raise ModelError(f"Cannot read {shortened(str(path))}: {error}.") from None
+    if len(content) > MAX_BYTES:
+        raise ModelError(
+            f"{path} has more than {MAX_BYTES:,} bytes; a model file is a page or two."
+        )
+    if _LONG_KEY.search(content):
+        raise ModelError(f"{path} has a key with more than {MAX_KEY_PARTS} parts.")
+    try:
+        return tomllib.loads(content.decode("utf-8-sig"))
+    except RecursionError:
+        raise ModelError(f"{path} is nested too deeply.") from None
+    except ValueError as error:  # not TOML, not UTF-8, or a number of thousands of digits
+        raise ModelError(f"{path} is not TOML: {error}.") from error
 
 
 def _table(path: Path, given: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from calitree.errors import SchemaError
+from calitree.errors import SchemaError, shortened
 from calitree.jointree.schema import ColumnName, Join, Relation
+from calitree.sql.limits import flaw_of_name
 from calitree.types import Kind, common_kind
 
 On = str | Sequence[str] | Mapping[str, str]
@@ -16,6 +17,9 @@ def checked_name(name: object, taken: Iterable[str]) -> str:
     """A name for a relation, if it can be one."""
     if not isinstance(name, str) or not name:
         raise SchemaError(f"A relation needs a name, got {name!r}.")
+    flaw = flaw_of_name(name)
+    if flaw:
+        raise SchemaError(f"{shortened(name)} is no name for a relation: {flaw}.")
     if "." in name:
         raise SchemaError(
             f"A relation's name has no dot in it: {name!r}; columns are relation.column."

@@ -23,6 +23,7 @@ from calitree.query.spread import SpreadValues, Term
 from calitree.sql.nodes import (
     binary,
     column,
+    combined,
     display,
     kind_of,
     marked,
@@ -80,7 +81,7 @@ class AggregateCall:
             for coefficient in monomial.coefficients:
                 part = binary(exp.Mul, coefficient, part)
             parts.append(part)
-        return reduce(partial(binary, exp.Add), parts)
+        return combined(exp.Add, parts)
 
     def spread(self) -> Spread:
         """What is known of how the arguments vary over the rows that count."""

@@ -6,15 +6,18 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from calitree.errors import QueryError, did_you_mean
+from calitree.errors import QueryError, did_you_mean, shortened
 from calitree.jointree.remainder import connecting_relations, remaining_schema
 from calitree.jointree.schema import Schema
 from calitree.query.annotation import COUNT, Aggregate
 from calitree.query.measure import Custom, Measure
+from calitree.sql.limits import flaw_of_name
 from calitree.sql.parser import Expression, parse_predicate
 
 MeasureLike = str | Measure | Custom
 Measures = Sequence[str] | Mapping[str, MeasureLike]
+MAX_KEY_CHARACTERS = 1 << 16
+"""Of a condition by which a question is recognised; a longer one would be kept for it."""
 Compile = Callable[[MeasureLike, tuple[str, ...]], Measure]
 """Compiles a measure, given the relations that are joined."""
 
@@ -49,6 +52,8 @@ class Question(NamedTuple):
         chosen = tuple(measures.items()) if isinstance(measures, Mapping) else measures
         parts = (self.group_by, chosen, self.relations)
         if not all(part is None or isinstance(part, list | tuple) for part in parts):
+            return None
+        if isinstance(self.where, str) and len(self.where) > MAX_KEY_CHARACTERS:
             return None
         key = (by_name, self.where, *(None if part is None else tuple(part) for part in parts))
         try:
@@ -130,6 +135,9 @@ def _check_names(measures: Iterable[str], columns: Collection[str]) -> None:
     for name in measures:
         if not isinstance(name, str) or not name:
             raise QueryError(f"A measure needs a name, got {name!r}.")
+        flaw = flaw_of_name(name)
+        if flaw:
+            raise QueryError(f"{shortened(name)} is no name for a measure: {flaw}.")
         if name in columns:
             raise QueryError(
                 f"{name!r} names both a measure and a group-by column; rename the measure."

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial, reduce
 
 from sqlglot import exp
 
@@ -20,13 +19,14 @@ from calitree.jointree.schema import Schema
 from calitree.query.annotation import Aggregate, Lift
 from calitree.sql.nodes import (
     all_of,
-    binary,
+    combined,
     display,
     kind_of,
     marked,
     not_null,
     number,
     owners,
+    sql_text,
     when,
 )
 from calitree.sql.parser import expression_of
@@ -146,7 +146,7 @@ def _combined(role: Role, parts: Sequence[exp.Expr]) -> exp.Expr:
     if not parts:
         return number(1 if role == "product" else 0)
     operator = exp.Mul if role == "product" else exp.Add
-    return reduce(partial(binary, operator), parts) if len(parts) > 1 else bare(parts[0])
+    return combined(operator, parts) if len(parts) > 1 else bare(parts[0])
 
 
 class Lifting:
@@ -192,9 +192,9 @@ class Lifting:
 
         Where what is lifted is NULL, the lift is zero already; other parts that may be NULL need a mask.
         """
-        shown = {factor.sql() for factor in lifted}
+        shown = {sql_text(factor) for factor in lifted}
         guards = {
-            part.sql(): part
+            sql_text(part): part
             for node in present
             for guarded in monomials(node)
             for part in guarded.coefficients + guarded.factors

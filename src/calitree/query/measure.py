@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from calitree.cache import cached_property
-from calitree.errors import ExpressionError
+from calitree.errors import ExpressionError, shortened
 from calitree.jointree.schema import Schema
 from calitree.query.aggregates import AGGREGATE_NAMES, AGGREGATES, AggregateCall
 from calitree.query.annotation import Aggregate
 from calitree.query.lifting import Lifting
-from calitree.sql.nodes import binary, kind_of, marked, name_of, paren, ratio
+from calitree.sql.limits import MAX_MEASURE_TOKENS, on_deep_stack
+from calitree.sql.nodes import binary, kind_of, marked, name_of, paren, quoted_sql, ratio
 from calitree.sql.parser import Expression, conjuncts, parse_node, typed
 from calitree.types import Kind
 
@@ -58,13 +59,20 @@ def measure_of(given: str | Measure | Custom, schema: Schema, among: Iterable[st
         return given
     if callable(given):
         return given(schema)
-    compiler = _Compiler(schema, tuple(among))
+    return _measure(given, schema, tuple(among))
+
+
+@on_deep_stack
+def _measure(given: str, schema: Schema, among: tuple[str, ...]) -> Measure:
+    compiler = _Compiler(schema, among)
     try:
-        final, plain = compiler.formula(parse_node(given))
+        final, plain = compiler.formula(parse_node(given, MAX_MEASURE_TOKENS))
     except ExpressionError as error:
         reason = str(error)
         complete = reason.endswith((".", "?"))
-        raise error if complete else ExpressionError(f"In measure {given!r}: {reason}.") from None
+        raise (
+            error if complete else ExpressionError(f"In measure {shortened(given)}: {reason}.")
+        ) from None
     return Measure(given, tuple(compiler.aggregates), final, plain)
 
 
@@ -103,7 +111,7 @@ class _Compiler:
         kind = kind_of(final)
         if not (kind.is_number or kind is Kind.NULL):
             raise ExpressionError(
-                f"{name_of(operator)} needs a number, but {node.sql()} is {kind.phrase}"
+                f"{name_of(operator)} needs a number, but {quoted_sql(node)} is {kind.phrase}"
             )
         return final, plain
 
@@ -112,7 +120,7 @@ class _Compiler:
         call = node.this if isinstance(node, exp.Filter) else node
         for nested in node.find_all(exp.AggFunc):
             if nested is not call:
-                raise ExpressionError(f"{nested.sql()} stands inside another aggregate")
+                raise ExpressionError(f"{quoted_sql(nested)} stands inside another aggregate")
         condition = None
         if isinstance(node, exp.Filter):
             condition = self.scalar(node.expression.this)
@@ -120,10 +128,12 @@ class _Compiler:
                 raise ExpressionError("FILTER needs a condition")
         if type(call) not in AGGREGATES:
             listed = ", ".join(AGGREGATE_NAMES)
-            raise ExpressionError(f"{call.sql()} cannot be split by relation; there are {listed}")
+            raise ExpressionError(
+                f"{quoted_sql(call)} cannot be split by relation; there are {listed}"
+            )
         distinct = call.find(exp.Distinct)
         if distinct is not None:
-            inner = ", ".join(argument.sql() for argument in distinct.expressions)
+            inner = ", ".join(map(quoted_sql, distinct.expressions))
             raise ExpressionError(
                 f"DISTINCT cannot be split by relation; group by {inner} and count the groups"
             )
@@ -147,7 +157,7 @@ class _Compiler:
 
 
 def _no_measure(node: exp.Expr) -> ExpressionError:
-    text = node.sql()
+    text = quoted_sql(node)
     if isinstance(node, exp.Column):
         reason = f"{text} stands outside of an aggregate; write sum({text}) or group by it"
     elif isinstance(node, exp.Anonymous):

@@ -9,9 +9,20 @@ from typing import Any, NamedTuple
 
 from sqlglot import exp
 
-from calitree.errors import ExpressionError
+from calitree.errors import ExpressionError, cut, shortened
 from calitree.sql.constants import EXAMPLES, constant
-from calitree.sql.nodes import cast, column, display, double, literal_kind, wider
+from calitree.sql.limits import MAX_NODES
+from calitree.sql.nodes import (
+    cast,
+    check_literal,
+    column,
+    display,
+    double,
+    literal_kind,
+    quoted_sql,
+    sql_text,
+    wider,
+)
 from calitree.types import Kind
 
 
@@ -51,13 +62,19 @@ class Analysis:
 
     def __init__(self, resolve: Resolver, whole: exp.Expr, rules: Rules) -> None:
         self.resolve, self.whole, self.rules = resolve, whole, rules
+        self.nodes = 0
 
     def fail(self, reason: str) -> ExpressionError:
         """The error to raise for a reason."""
-        return ExpressionError(f"In {self.whole.sql()!r}: {reason}.")
+        return ExpressionError(f"In {shortened(sql_text(self.whole))}: {reason}.")
 
     def normal(self, node: exp.Expr) -> Pair:
         """The canonical form of a parsed node, which remembers its kind."""
+        self.nodes += 1
+        if self.nodes > MAX_NODES:
+            raise self.fail(f"written out, it has more than {MAX_NODES:,} operators and operands")
+        while isinstance(node, exp.Paren) and not node.meta.get("plus"):
+            node = node.this
         try:
             result, kind = self._normal(node)
         except ExpressionError as error:
@@ -85,7 +102,9 @@ class Analysis:
     def _check(self, node: exp.Expr, kind: Kind, needed: Kind, name: str) -> None:
         suits = kind.is_number if needed is Kind.FLOAT else kind is needed
         if not (suits or kind is Kind.NULL):
-            raise self.fail(f"{name} needs {_PHRASES[needed]}, but {node.sql()} is {kind.phrase}")
+            raise self.fail(
+                f"{name} needs {_PHRASES[needed]}, but {quoted_sql(node)} is {kind.phrase}"
+            )
 
     def alike(self, left: Pair, right: Pair) -> list[exp.Expr]:
         """Two sides of a comparison, brought to one kind."""
@@ -98,7 +117,7 @@ class Analysis:
             return self.of_one_kind([(a, ka), (b, kb)])[0]
         if not ka.meets(kb):
             raise self.fail(
-                f"cannot compare {display(a)} ({ka.phrase}) with {display(b)} ({kb.phrase})"
+                f"cannot compare {cut(display(a))} ({ka.phrase}) with {cut(display(b))} ({kb.phrase})"
             )
         return [a, b]
 
@@ -115,7 +134,7 @@ class Analysis:
         try:
             return constant(text, kind)
         except ValueError:
-            raise self.fail(f"'{text}' is not {kind.phrase}; {EXAMPLES[kind]}") from None
+            raise self.fail(f"{shortened(text)} is not {kind.phrase}; {EXAMPLES[kind]}") from None
 
     def _temporal(self, literal: exp.Literal, kind: Kind) -> exp.Expr:
         """A quoted date or timestamp. Other text is an error now, not when rows are read."""
@@ -123,7 +142,7 @@ class Analysis:
             datetime.fromisoformat(literal.name.strip())
         except ValueError:
             raise self.fail(
-                f"'{literal.name}' is not {kind.phrase}; write 2024-01-31 or 2024-01-31 12:30:00"
+                f"{shortened(literal.name)} is not {kind.phrase}; write 2024-01-31 or 2024-01-31 12:30:00"
             ) from None
         return cast(literal, kind)
 
@@ -137,27 +156,27 @@ class Analysis:
 
     def _normal(self, node: exp.Expr) -> Pair:
         if isinstance(node, exp.Paren):
-            plus = node.meta.get("plus")
-            return self.number(node.this, "+") if plus else self.normal(node.this)
+            return self.number(node.this, "+")
         if isinstance(node, exp.Column):
             return self._column(node)
         if isinstance(node, exp.Literal | exp.Boolean | exp.Null):
+            check_literal(node)
             return node.copy(), literal_kind(node)
         rule = self.rules.get(type(node))
         if rule is not None:
             self._refuse_unknown_options(node)
             return rule(self, node)
         if isinstance(node, exp.AggFunc):
-            raise self.fail(f"{node.sql()} is an aggregate; aggregates belong in measures")
+            raise self.fail(f"{quoted_sql(node)} is an aggregate; aggregates belong in measures")
         if isinstance(node, exp.Anonymous):
             raise self.fail(f"there is no function {node.name}")
-        raise self.fail(f"{node.sql()} is not supported here")
+        raise self.fail(f"{quoted_sql(node)} is not supported here")
 
     def _column(self, node: exp.Column) -> Pair:
         if isinstance(node.this, exp.Star):
             raise self.fail("* stands for no single column")
         if node.args.get("db") is not None:
-            raise self.fail(f"write {node.sql()} as relation.column")
+            raise self.fail(f"write {quoted_sql(node)} as relation.column")
         attribute, owners, kind = self.resolve(node.table or None, node.name)
         written = f"{node.table}.{node.name}" if node.table else node.name
         return column(attribute, owners, written), kind
@@ -166,4 +185,4 @@ class Analysis:
         """A modifier that the rules do not know (ESCAPE, SYMMETRIC, …) must not be ignored."""
         for option, value in node.args.items():
             if value not in (None, False, []) and option not in _KNOWN_OPTIONS:
-                raise self.fail(f"{option.upper()} in {node.sql()} is not supported")
+                raise self.fail(f"{option.upper()} in {quoted_sql(node)} is not supported")

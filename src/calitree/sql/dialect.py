@@ -40,20 +40,36 @@ class ExpressionParser(DuckDBParser):
     """sqlglot's parser, with the levels between AND and `::` as above."""
 
     UNARY_PARSERS: ClassVar = {
-        TokenType.DASH: lambda self: self.expression(exp.Neg(this=self._parse_unary())),
-        TokenType.PLUS: lambda self: self._plus(),
+        TokenType.DASH: lambda self: self._signed(),
+        TokenType.PLUS: lambda self: self._signed(),
     }
 
-    def _plus(self) -> exp.Expr:
-        """+ of one operand: the operand, if it is a number."""
-        result = self.expression(exp.Paren(this=self._parse_unary()))
-        result.meta["plus"] = True
+    def _signed(self) -> exp.Expr:
+        """Signs, and an operand that must be a number."""
+        signs = [self._prev.token_type]
+        while self._match_set(self.UNARY_PARSERS):
+            signs.append(self._prev.token_type)
+        result = self._parse_unary()
+        for sign in reversed(signs):
+            if sign is TokenType.DASH:
+                result = self.expression(exp.Neg(this=result))
+            else:
+                result = self.expression(exp.Paren(this=result))
+                result.meta["plus"] = True
+        assert result is not None
         return result
 
     def _parse_equality(self, parse_is: bool = True) -> exp.Expr | None:
         """NOT, IS and one comparison; `parse_is` is sqlglot's, and of no effect."""
-        if self._match(TokenType.NOT):
-            return self.expression(exp.Not(this=self._parse_equality()))
+        negations = 0
+        while self._match(TokenType.NOT):
+            negations += 1
+        this = self._truths()
+        for _ in range(negations):
+            this = self.expression(exp.Not(this=this))
+        return this
+
+    def _truths(self) -> exp.Expr | None:
         this = self._comparison()
         while self._curr.token_type in self.IS_PREDICATE_TOKENS:
             this = self._truth(this)

@@ -18,16 +18,17 @@ import pyarrow as pa
 from sqlglot import exp
 from sqlglot.helper import ensure_list
 
-from calitree.errors import ExpressionError
+from calitree.errors import ExpressionError, cut
 from calitree.sql.functions import FUNCTIONS, Function
-from calitree.sql.kernels.branches import Columns, Rows, Run, choice, otherwise
+from calitree.sql.kernels.branches import Branch, Columns, Rows, Run, choice, first_known
 from calitree.sql.kernels.casts import null_of
 from calitree.sql.kernels.comparison import is_among
 from calitree.sql.kernels.values import NULL, Datum, broadcast, constant, double, is_null
-from calitree.sql.nodes import display, literal_kind
+from calitree.sql.limits import on_deep_stack
+from calitree.sql.literal_lists import list_of
+from calitree.sql.nodes import display, literal_kind, quoted_sql
 from calitree.sql.nodes import kind_of as node_kind
 from calitree.sql.rules.conversions import bits_of, is_widened, target_of
-from calitree.sql.text_lists import texts_of
 from calitree.types import Kind
 
 
@@ -36,17 +37,19 @@ def evaluate(node: exp.Expr, columns: Columns, length: int) -> pa.Array:
     return compile(node)(columns, length)
 
 
+@on_deep_stack
 def compile(node: exp.Expr) -> Callable[[Columns, int], pa.Array]:
     """`evaluate` for a node that will be run often."""
     run = _compiled(node)
 
+    @on_deep_stack
     def evaluated(columns: Columns, length: int) -> pa.Array:
         try:
             result = run(Rows(columns, length))
         except ExpressionError as error:
-            raise ExpressionError(f"In {display(node)}: {str(error).rstrip('.')}.") from None
+            raise ExpressionError(f"In {cut(display(node))}: {str(error).rstrip('.')}.") from None
         except pa.ArrowException as error:
-            raise ExpressionError(f"Cannot compute {display(node)}: {error}.") from error
+            raise ExpressionError(f"Cannot compute {cut(display(node))}: {error}.") from error
         kind = _kind(node)
         if pa.types.is_null(result.type):
             result = null_of(kind)
@@ -58,14 +61,14 @@ def compile(node: exp.Expr) -> Callable[[Columns, int], pa.Array]:
 
 
 def _compiled(node: exp.Expr) -> Run:
+    while type(node) is exp.Paren or (type(node) is exp.Cast and is_widened(node)):
+        node = node.this  # whatever number of bits it has taken
     form = _FORMS.get(type(node))
     if form is not None:
         return form(node)
-    if type(node) is exp.Cast and is_widened(node):
-        return _compiled(node.this)  # whatever number of bits it has taken
     function = FUNCTIONS.get(type(node))
     if function is None or not function.kernel:
-        raise ExpressionError(f"{node.sql()} ({type(node).__name__}) cannot be evaluated.")
+        raise ExpressionError(f"{quoted_sql(node)} ({type(node).__name__}) cannot be evaluated.")
     run = _call(function, node)
     return _once(run) if function.strict and not node.find(exp.Column) else run
 
@@ -81,14 +84,17 @@ def _kernel(name: str) -> Callable[..., Datum]:
 
 def _call(function: Function, node: exp.Expr) -> Run:
     kernel, strict = _kernel(function.kernel), function.strict
-    operands = [
-        _compiled(operand) for key in function.operands for operand in ensure_list(node.args[key])
-    ]
+    operands: list[Run] = []
+    for key in function.operands:
+        for operand in ensure_list(node.args[key]):
+            operands.append(_compiled(operand))
     options = [read(node) for read in function.options]
     null = null_of(Kind.FLOAT) if _kind(node) is Kind.FLOAT else NULL
 
     def run(rows: Rows) -> Datum:
-        data = [operand(rows) for operand in operands]
+        data: list[Datum] = []
+        for operand in operands:
+            data.append(operand(rows))
         if strict and any(map(is_null, data)):
             return null
         return kernel(*data, *options)
@@ -124,33 +130,31 @@ _PARSED: dict[Kind, Callable[[str], str | int | float | Decimal]] = {
 
 def _case(node: exp.Expr) -> Run:
     subject, default = node.args.get("this"), node.args.get("default")
-    result: Run = _compiled(default) if default is not None else lambda rows: NULL
+    last: Run = _compiled(default) if default is not None else lambda rows: NULL
     safe = default is None or _cannot_fail(default)
+    branches: list[Branch] = []
     for branch in reversed(node.args["ifs"]):
         condition, value = branch.this, branch.args["true"]
         if subject is not None:
             condition = exp.EQ(this=subject.copy(), expression=condition.copy())
         safe = safe and _cannot_fail(value)
-        result = choice(_compiled(condition), _compiled(value), result, safe)
+        branches.append(Branch(_compiled(condition), _compiled(value), safe))
         safe = safe and _cannot_fail(condition)
-    return result
+    return choice(branches[::-1], last)
 
 
 def _coalesce(node: exp.Expr) -> Run:
     *values, last = (node.this, *node.expressions)
-    result = _compiled(last)
     safe = all(map(_cannot_fail, node.expressions))
-    for value in reversed(values):
-        result = otherwise(_compiled(value), result, safe)
-    return result
+    return first_known(list(map(_compiled, values)), _compiled(last), safe)
 
 
 def _in(node: exp.Expr) -> Run:
-    texts = texts_of(node)
-    if texts is None:
+    listed = list_of(node)
+    if listed is None:
         return _call(FUNCTIONS[exp.In], node)
-    needle, array = _compiled(node.this), texts.array
-    return lambda rows: is_among(needle(rows), array)
+    needle, array, has_null = _compiled(node.this), listed.array, listed.has_null
+    return lambda rows: is_among(needle(rows), array, has_null)
 
 
 def _cannot_fail(node: exp.Expr) -> bool:
@@ -177,7 +181,6 @@ def _kind(node: exp.Expr) -> Kind:
 
 
 _FORMS: dict[type[exp.Expr], Callable[[exp.Expr], Run]] = {
-    exp.Paren: lambda node: _compiled(node.this),
     exp.Column: lambda node: lambda rows: rows.column(node.name),
     exp.Literal: _literal,
     exp.Boolean: lambda node: lambda rows: pa.scalar(bool(node.this)),

@@ -59,7 +59,7 @@ FUNCTIONS: dict[type[exp.Expr], Function] = {
     exp.Sub: Function(_arithmetic, "arithmetic.subtract", BINARY),
     exp.Mul: Function(_arithmetic, "arithmetic.multiply", BINARY),
     exp.Mod: Function(_arithmetic, "arithmetic.remainder", BINARY),
-    exp.Div: Function(arithmetic.division, "arithmetic.divide", BINARY),
+    exp.Div: Function(arithmetic.division, "arithmetic.divide", BINARY, spark=spark.quotient),
     exp.Neg: Function(arithmetic.negation, "arithmetic.negate"),
     exp.Abs: Function(arithmetic.absolute, "arithmetic.absolute"),
     exp.Floor: Function(_rounding, "arithmetic.floor", spark=spark.whole),
@@ -96,7 +96,9 @@ FUNCTIONS: dict[type[exp.Expr], Function] = {
         _several, "comparison.greatest", VARIADIC, strict=False, spark=spark.single
     ),
     exp.Least: Function(_several, "comparison.least", VARIADIC, strict=False, spark=spark.single),
-    exp.Nullif: Function(choices.nullif, "comparison.null_if", BINARY, strict=False),
+    exp.Nullif: Function(
+        choices.nullif, "comparison.null_if", BINARY, strict=False, spark=spark.null_if
+    ),
     # Conversions.
     exp.Cast: Function(_cast, "casts.cast", options=_target, spark=spark.cast),
     exp.TryCast: Function(_cast, "casts.try_cast", options=_target, spark=spark.cast),

@@ -6,11 +6,14 @@ read from in `meta["owners"]`. These functions keep that true.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from sqlglot import exp
 
-from calitree.errors import ExpressionError
+from calitree.errors import ExpressionError, cut
+from calitree.sql.chains import balanced
+from calitree.sql.limits import MAX_DIGITS, on_deep_stack
 from calitree.types import Kind, common_kind
 
 TYPES = {
@@ -58,6 +61,18 @@ def kind_of(node: exp.Expr) -> Kind:
     return kind if isinstance(kind, Kind) else Kind.OTHER
 
 
+def check_literal(node: exp.Expr) -> None:
+    """Refuse a number with more digits than anything can hold, and what is none."""
+    if not isinstance(node, exp.Literal) or node.is_string:
+        return
+    if len(node.name) > MAX_DIGITS:
+        raise ExpressionError(f"{cut(node.name)} has more than {MAX_DIGITS:,} digits")
+    try:
+        float(node.name)
+    except ValueError:
+        raise ExpressionError(f"{node.name} is not a number") from None
+
+
 def literal_kind(node: exp.Expr) -> Kind:
     """The kind of a constant by its text: 1.5 is a decimal, 15e-1 a float."""
     if not isinstance(node, exp.Literal):
@@ -97,7 +112,42 @@ def display(node: exp.Expr) -> str:
     shown = node.copy()
     for column in list(shown.find_all(exp.Column)):
         column.set("this", exp.to_identifier(column.meta.get("written", column.name), quoted=False))
-    return shown.sql()
+    return sql_text(shown)
+
+
+def quoted_sql(node: exp.Expr) -> str:
+    """A node as an error quotes it."""
+    return cut(sql_text(node))
+
+
+def sql_text(node: exp.Expr, **options: Any) -> str:
+    """A node as SQL.
+
+    sqlglot calls itself for every level of a node. Where the stack ends, levels are printed from below.
+    """
+    try:
+        return node.sql(copy=False, **options)
+    except RecursionError:
+        return _by_levels(node, options)
+
+
+@on_deep_stack
+def _by_levels(node: exp.Expr, options: Mapping[str, Any]) -> str:
+    root = exp.Paren(this=node.copy())
+    depths = {id(root): 0}
+    parts = []
+    for part in root.this.bfs():
+        depth = depths[id(part)] = depths[id(part.parent)] + 1
+        if depth % _LEVELS == 0 and isinstance(part, exp.Paren | exp.Func):
+            parts.append(part)
+    for part in reversed(parts):
+        part.replace(exp.var(part.sql(copy=False, **options)))
+    text: str = root.this.sql(copy=False, **options)
+    return text
+
+
+_LEVELS = 10
+"""Of a deep node that are printed at once."""
 
 
 def cast(node: exp.Expr, kind: Kind) -> exp.Expr:
@@ -143,6 +193,16 @@ def binary(operator: type[exp.Binary], left: exp.Expr, right: exp.Expr) -> exp.E
     return marked(operator(this=paren(left.copy()), expression=paren(right.copy())), kind)
 
 
+def combined(operator: type[exp.Binary], operands: Sequence[exp.Expr]) -> exp.Expr:
+    """Typed operands of an associative operator, which may be many."""
+
+    def combine(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> exp.Expr:
+        result = kind(this=paren(left), expression=paren(right))
+        return marked(result, wider(kind_of(left), kind_of(right)))
+
+    return balanced(operator, [operand.copy() for operand in operands], combine)
+
+
 def number(value: int | float) -> exp.Expr:
     """A literal; a float is written so that it reads back as the same double."""
     if isinstance(value, int):
@@ -159,10 +219,9 @@ def not_null(node: exp.Expr) -> exp.Expr:
 
 def all_of(conditions: Sequence[exp.Expr]) -> exp.Expr:
     """The conjunction of conditions."""
-    result = conditions[0].copy()
-    for condition in conditions[1:]:
-        result = exp.And(this=paren(result), expression=paren(condition.copy()))
-    return marked(result, Kind.BOOLEAN)
+    if len(conditions) == 1:
+        return marked(conditions[0].copy(), Kind.BOOLEAN)
+    return combined(exp.And, [marked(condition.copy(), Kind.BOOLEAN) for condition in conditions])
 
 
 def when(condition: exp.Expr, value: exp.Expr) -> exp.Expr:

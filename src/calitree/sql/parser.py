@@ -8,19 +8,29 @@ message keys consist of, so `items.family='DAIRY'` and `family = 'DAIRY'` use th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
-from calitree.errors import ExpressionError
+from calitree.errors import ExpressionError, shortened
 from calitree.sql.analysis import Resolver
 from calitree.sql.analyzer import normalise
+from calitree.sql.chains import check_nesting, with_balanced_chains
 from calitree.sql.dialect import Calitree
-from calitree.sql.nodes import display, kind_of
-from calitree.sql.text_lists import with_lists, without_lists
+from calitree.sql.limits import (
+    MAX_CHAIN,
+    MAX_CHARACTERS,
+    MAX_OTHER_CHARACTERS,
+    MAX_TOKENS,
+    flaw_of,
+    on_deep_stack,
+)
+from calitree.sql.literal_lists import with_lists, without_lists
+from calitree.sql.nodes import display, kind_of, sql_text
+from calitree.sql.segments import MAX_DEPTH, Segments, nesting_of
 from calitree.types import Kind
 
 
@@ -38,29 +48,72 @@ class Expression:
         return self.text
 
 
-def parse_node(text: str) -> exp.Expr:
+def parse_node(text: str, max_tokens: int = MAX_TOKENS) -> exp.Expr:
     """Parse the text of one expression; what is none is an `ExpressionError`."""
     if not isinstance(text, str):
-        raise ExpressionError(f"Expected SQL text, got {type(text).__name__}: {text!r}.")
-    dialect, (short, lists) = Calitree(), without_lists(text)
+        raise ExpressionError(f"Expected SQL text, got {type(text).__name__}: {shortened(text)}.")
     try:
-        tokens = dialect.tokenize(short)
-        if tokens and tokens[0].token_type in (TokenType.SELECT, TokenType.WITH):
-            raise ExpressionError(f"Expected an expression, not a whole query: {text!r}.")
-        if any(token.token_type is TokenType.SEMICOLON for token in tokens):
-            raise ExpressionError(f"Expected one expression, without a semicolon: {text!r}.")
-        (node,) = dialect.parser().parse_into(exp.Condition, tokens, short) or [None]
+        return _parsed(text, max_tokens)
     except SqlglotError as error:
-        raise ExpressionError(f"Cannot parse {text!r}: {_reason(text, error)}.") from None
-    if node is None:
-        raise ExpressionError(f"Cannot parse {text!r}: it is empty.")
-    opened, closed = (
-        sum(token.token_type is parenthesis for token in tokens)
-        for parenthesis in (TokenType.L_PAREN, TokenType.R_PAREN)
-    )
-    if opened != closed:  # which sqlglot does not see at the end of some functions
-        raise ExpressionError(f"Cannot parse {text!r}: a parenthesis is not closed.")
+        reason = _reason(text, error)
+    except ExpressionError as error:
+        reason = str(error)
+        if reason.endswith("."):
+            raise
+    raise ExpressionError(f"Cannot parse {shortened(text)}: {reason}.")
+
+
+@on_deep_stack
+def _parsed(text: str, max_tokens: int) -> exp.Expr:
+    if len(text) > MAX_CHARACTERS:
+        raise ExpressionError(f"it has more than {MAX_CHARACTERS:,} characters")
+    flaw = flaw_of(text)
+    if flaw:
+        raise ExpressionError(flaw)
+    short, lists = without_lists(text)
+    if len(short) > MAX_OTHER_CHARACTERS:
+        raise ExpressionError(f"it has more than {MAX_OTHER_CHARACTERS:,} characters")
+    dialect = Calitree()
+    tokens = dialect.tokenize(short)
+    if len(tokens) > max_tokens:
+        raise ExpressionError(f"it has more than {max_tokens:,} names, values and operators")
+    unclosed = _checked(tokens, text)
+    parser = dialect.parser()
+
+    def parse(part: Sequence[Token]) -> exp.Expr:
+        (node,) = parser.parse_into(exp.Condition, list(part), short) or [None]
+        if node is None:
+            raise ExpressionError("it is empty")
+        return node
+
+    if len(tokens) <= 2 * MAX_DEPTH or nesting_of(tokens) <= MAX_DEPTH:
+        node = parse(tokens)
+    else:
+        node = Segments(parse).whole(tokens)
+    if unclosed > 0:  # which sqlglot does not see at the end of some functions
+        raise ExpressionError("a parenthesis is not closed")
+    if len(tokens) > MAX_CHAIN:
+        node = with_balanced_chains(node)
+        check_nesting(node)
     return with_lists(node, lists)
+
+
+def _checked(tokens: Sequence[Token], text: str) -> int:
+    """Refuse what is no single expression; the number of parentheses that are not closed."""
+    if tokens and tokens[0].token_type in (TokenType.SELECT, TokenType.WITH):
+        raise ExpressionError(f"Expected an expression, not a whole query: {shortened(text)}.")
+    depth = 0
+    for token in tokens:
+        if token.token_type is TokenType.SEMICOLON:
+            raise ExpressionError(
+                f"Expected one expression, without a semicolon: {shortened(text)}."
+            )
+        if token.token_type is TokenType.L_PAREN:
+            depth += 1
+        elif token.token_type is TokenType.R_PAREN:
+            depth -= 1
+        token.comments = []
+    return depth
 
 
 def _reason(text: str, error: SqlglotError) -> str:
@@ -102,15 +155,17 @@ def parse_predicate(text: str, resolve: Resolver) -> tuple[Expression, ...]:
     return tuple(parts)
 
 
+@on_deep_stack
 def typed(node: exp.Expr, resolve: Resolver) -> Expression:
     """The expression of a parsed node: its columns resolved, its types checked."""
-    shown = node.sql()
+    shown = sql_text(node)
     return expression_of(normalise(node, resolve), shown)
 
 
+@on_deep_stack
 def expression_of(node: exp.Expr, text: str | None = None) -> Expression:
     """The expression of a node in canonical form: its columns have attribute names and owners."""
-    sql = node.sql(normalize_functions="upper")
+    sql = sql_text(node, normalize_functions="upper")
     shown = text if text is not None else display(node)
     attributes = frozenset(column.name for column in node.find_all(exp.Column))
     return Expression(sql, node, kind_of(node), shown, attributes)

@@ -15,17 +15,21 @@ from sqlglot import exp
 
 from calitree.sql import spark_text
 from calitree.sql.functions import FUNCTIONS
+from calitree.sql.limits import checked_size, on_deep_stack
 from calitree.sql.nodes import kind_of, marked
 
 _TEXTS = {
     **{node: function.spark for node, function in FUNCTIONS.items() if function.spark},
     exp.Column: spark_text.column,
     exp.Literal: spark_text.literal,
-    exp.Var: spark_text.texts,
+    exp.Var: spark_text.listed,
     exp.Avg: spark_text.mean,
+    exp.And: spark_text.connected,
+    exp.Or: spark_text.connected,
 }
 
 
+@on_deep_stack
 def to_spark(node: exp.Expr) -> str:
     """`node` as text for Spark.
 
@@ -37,5 +41,7 @@ def to_spark(node: exp.Expr) -> str:
         rewrite = _TEXTS.get(type(part))
         text = rewrite(part) if rewrite else None
         if text is not None:
+            if "values" not in part.meta:
+                checked_size(text)
             part.replace(marked(exp.var(text), kind_of(part)))
     return spark_text.sql(root.this)

@@ -6,6 +6,7 @@ The operands of a node are texts for Spark already. None stands for sqlglot's ow
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from sqlglot import exp
 
@@ -32,11 +33,60 @@ def column(node: exp.Expr) -> str | None:
     return f"CAST({sql(node)} AS DOUBLE)" if kind_of(node) is Kind.FLOAT else None
 
 
-def texts(node: exp.Expr) -> str | None:
-    """A long list of texts, each as Spark quotes it."""
-    listed = node.meta.get("texts")
-    return None if listed is None else ", ".join(map(_quoted, listed.values))
+MAX_CONDITIONS = 32
+"""That a conjunction or disjunction may have. Spark makes one deep tree, and then one method, of a longer
+one, whatever its shape; so the conditions of a longer one are an array."""
 
+
+def all_of(conditions: Sequence[str]) -> str:
+    """The conjunction of conditions, each in parentheses or a call."""
+    if len(conditions) <= MAX_CONDITIONS:
+        return " AND ".join(conditions)
+    return f"FORALL(ARRAY({', '.join(conditions)}), truth -> truth)"
+
+
+def any_of(conditions: Sequence[str]) -> str:
+    """The disjunction of conditions."""
+    if len(conditions) <= MAX_CONDITIONS:
+        return " OR ".join(conditions)
+    return f"EXISTS(ARRAY({', '.join(conditions)}), truth -> truth)"
+
+
+def connected(node: exp.Expr) -> str | None:
+    """AND and OR, where they connect many conditions."""
+    operator, parent = type(node), node.parent
+    while isinstance(parent, exp.Paren):
+        parent = parent.parent
+    if isinstance(parent, operator):
+        return None  # it is part of that
+    conditions, left = [], [node]
+    while left:
+        part = left.pop()
+        inner = part.unnest()
+        if isinstance(inner, operator):
+            left += [inner.expression, inner.this]
+        else:
+            conditions.append(part)
+    if len(conditions) <= MAX_CONDITIONS:
+        return None
+    return (all_of if operator is exp.And else any_of)([sql(part) for part in conditions])
+
+
+def listed(node: exp.Expr) -> str | None:
+    """A long list, each value as Spark writes it."""
+    values = node.meta.get("values")
+    if values is None:
+        return None
+    null = ["NULL"] if values.has_null else []
+    if values.kind is Kind.STRING:
+        return ", ".join([*map(_quoted, values.array.to_pylist()), *null])
+    texts = values.array.cast("string").to_pylist()
+    form = _LISTED.get(values.kind, "{}")
+    return ", ".join([*map(form.format, texts), *null])
+
+
+_LISTED = {Kind.FLOAT: "{}D", Kind.DATE: "DATE'{}'", Kind.TIMESTAMP: "TIMESTAMP_NTZ'{}'"}
+"""How the constants of a kind are written, if not by their digits alone."""
 
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.Neg, exp.Abs)
 
@@ -95,12 +145,48 @@ def power(node: exp.Expr) -> str:
     return f"CASE WHEN {one} THEN 1D ELSE POWER({x} + 0D, {y}) END"
 
 
+def quotient(node: exp.Expr) -> str | None:
+    """Division of doubles, NULL by zero; a NULLIF in it Spark would compute twice, at every level."""
+    divisor = node.expression
+    if not isinstance(divisor, exp.Nullif) or not isinstance(divisor.expression, exp.Literal):
+        return None
+    return f"TRY_DIVIDE({sql(node.this)}, {sql(divisor.this)})"
+
+
+def null_if(node: exp.Expr) -> str | None:
+    """NULLIF as what Spark makes of it, unless it is part of a division."""
+    if isinstance(node.parent, exp.Div) and isinstance(node.expression, exp.Literal):
+        return None
+    x = sql(node.this)
+    return f"IF({x} = {sql(node.expression)}, NULL, {x})"
+
+
 def like(node: exp.Expr) -> str:
     """LIKE, and ILIKE as LIKE of lower-case text and pattern, where a backslash is no escape."""
     folded = isinstance(node, exp.ILike)
     x, pattern = lower(node) if folded else sql(node.this), pattern_of(node)
-    pattern = (in_lower_case(pattern) if folded else pattern).replace("\\", "\\\\")
-    return f"{x} LIKE {_quoted(pattern)}"
+    pattern = in_lower_case(pattern) if folded else pattern
+    if pattern.count("%") > MAX_WILDCARDS:
+        return f"{x} RLIKE {_quoted(_atomic(pattern))}"
+    escaped = pattern.replace("\\", "\\\\")
+    return f"{x} LIKE {_quoted(escaped)}"
+
+
+MAX_WILDCARDS = 2
+"""In a pattern that Spark gets as it is: it tries all places for all parts of a longer one."""
+
+
+def _atomic(pattern: str) -> str:
+    """A pattern as Java's regular expression, in which each part is taken where it first fits."""
+    first, *between, last = (_escaped(part) for part in pattern.split("%"))
+    parts = "".join(f"(?>.*?{part})" for part in between if part)
+    return rf"(?s)\A{first}{parts}.*{last}\z"
+
+
+def _escaped(part: str) -> str:
+    return "".join(
+        "." if c == "_" else c if c.isalnum() or c == " " else f"\\x{{{ord(c):x}}}" for c in part
+    )
 
 
 _PLACES = "".join(chr(0x10F000 + i) for i in range(len(SINGLE_UPPER)))

@@ -79,7 +79,13 @@ def _read(name: str, source: Any, types: pa.Schema | None) -> pa.Table:
             f"{name}: there is no file {source!r}, and names of tables are for Spark. A relation "
             f"is {ACCEPTED}."
         )
-    table = _reader(source)(name, source)
+    try:
+        table = _reader(source)(name, source)
+    except UnicodeEncodeError as error:
+        half = error.object[error.start]
+        raise SchemaError(
+            f"{name}: a name or a text has {half!r} in it, which is half of a character."
+        ) from None
     if table is not None:
         return table
     kind = type(source)

@@ -44,7 +44,7 @@ def files_of(source: Any) -> list[str] | None:
         return None
     if isinstance(source, os.PathLike):
         return _matching(os.fspath(source))
-    if isinstance(source, str) and (looks_like_a_path(source) or Path(source).exists()):
+    if isinstance(source, str) and (looks_like_a_path(source) or _is_there(source)):
         return _matching(source)
     return None
 
@@ -58,6 +58,10 @@ def ending(file: str) -> str:
     """The suffix that says what is in a file; "" if it is none that we know."""
     lowered = path_of(file).lower()
     return next((end for end in (*CSV, *PARQUET) if lowered.endswith(end)), "")
+
+
+def _is_there(path: str) -> bool:
+    return os.path.exists(path)  # noqa: PTH110 - False too if it is too long to be a path
 
 
 def _matching(pattern: str) -> list[str]:

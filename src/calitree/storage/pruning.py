@@ -24,9 +24,9 @@ from sqlglot import exp
 
 from calitree.errors import ExpressionError
 from calitree.sql.evaluator import evaluate
+from calitree.sql.literal_lists import list_of
 from calitree.sql.nodes import kind_of
 from calitree.sql.parser import Expression
-from calitree.sql.text_lists import texts_of
 from calitree.storage.statistics import Bounds, Mask
 from calitree.types import Kind
 
@@ -149,11 +149,9 @@ class _Conditions:
         return Outcomes(false, true | null, never)
 
     def _in(self, node: exp.In) -> Outcomes:
-        texts = texts_of(node)
-        items = [item.copy() for item in node.expressions]
-        if texts is not None:
-            items = [exp.Literal.string(end(texts.values)) for end in (min, max)]
-        if texts is None and len(items) <= MAX_VALUES:
+        listed = list_of(node)
+        items = listed.ends if listed else [item.copy() for item in node.expressions]
+        if listed is None and len(items) <= MAX_VALUES:
             equal = (_compared(exp.EQ, node.this, item) for item in items)
             return reduce(Outcomes.either, map(self.outcomes, equal))
         least = exp.Least(this=items[0], expressions=items[1:])

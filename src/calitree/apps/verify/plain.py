@@ -22,6 +22,7 @@ from calitree.interrupts import current, run
 from calitree.jointree.remainder import remaining_schema
 from calitree.jointree.schema import Schema
 from calitree.query.binder import Query
+from calitree.sql.literal_lists import with_values
 from calitree.sql.quoting import quote
 from calitree.sql.spark import to_spark
 from calitree.storage.files import is_parquet
@@ -228,7 +229,7 @@ def query_sql(query: Query, dialect: str) -> str:
     """A query as plain SQL over `wide`, whose columns are named by attributes."""
 
     def text(node: exp.Expr) -> str:
-        return to_spark(node) if dialect == "spark" else node.sql(dialect)
+        return to_spark(node) if dialect == "spark" else with_values(node).sql(dialect)
 
     def name(attribute: str) -> str:
         return quote(attribute, dialect=dialect)

@@ -19,12 +19,12 @@ from sqlglot import exp
 
 from calitree.engines.reference.dates import extract, truncate
 from calitree.errors import ExpressionError
-from calitree.sql.nodes import kind_of
+from calitree.sql.literal_lists import list_of
+from calitree.sql.nodes import kind_of, quoted_sql
 from calitree.sql.rules.arithmetic import decimals_of
 from calitree.sql.rules.conversions import CASTS, bits_of
 from calitree.sql.rules.text import SPACES, lower, upper
 from calitree.sql.scalar_casts import CONVERSIONS, EXACT, double, timestamp, zoned
-from calitree.sql.text_lists import texts_of
 from calitree.types import Kind
 
 Row = Mapping[str, Any]
@@ -39,7 +39,7 @@ def evaluate_row(node: exp.Expr, row: Row) -> Any:
         return value if value is None or kind_of(node) is not Kind.FLOAT else double(value)
     function = _OPERATORS.get(type(node))
     if function is None:
-        raise ExpressionError(f"{node.sql()} ({type(node).__name__}) cannot be evaluated.")
+        raise ExpressionError(f"{quoted_sql(node)} ({type(node).__name__}) cannot be evaluated.")
     operands = [evaluate_row(operand, row) for operand in _operands(node)]
     return None if any(value is None for value in operands) else function(node, *operands)
 
@@ -171,7 +171,7 @@ def cast(node: exp.Expr, value: Any) -> Any:
     except (ValueError, OverflowError):
         if isinstance(node, exp.TryCast):
             return None
-        raise ExpressionError(f"In {node.sql()}: {value!r} does not convert.") from None
+        raise ExpressionError(f"In {quoted_sql(node)}: {value!r} does not convert.") from None
 
 
 def narrowed(value: Any, node: exp.Expr) -> Any:
@@ -258,9 +258,11 @@ def _is(node: exp.Expr, row: Row) -> bool:
 
 
 def _in(node: exp.Expr, row: Row) -> bool | None:
-    value, texts = evaluate_row(node.this, row), texts_of(node)
-    if texts is not None:
-        return None if value is None else value in texts.known
+    value, listed = evaluate_row(node.this, row), list_of(node)
+    if listed is not None:
+        if value is None or value in listed.known:
+            return None if value is None else True
+        return None if listed.has_null else False
     items = [evaluate_row(item, row) for item in node.expressions]
     if value is None:
         return None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -43,7 +44,7 @@ class Rows:
 
 
 class FilteredRows(Rows):
-    """The rows of another batch that a mask selects."""
+    """The rows of another batch that a mask selects; that batch is filtered by none."""
 
     def __init__(self, rows: Rows, mask: pa.Array) -> None:
         super().__init__({}, pc.sum(mask).as_py() or 0)
@@ -53,21 +54,45 @@ class FilteredRows(Rows):
         whole = self._rows.column(name)
         return whole if isinstance(whole, pa.Scalar) else whole.filter(self._mask)
 
+    def where(self, mask: pa.Array) -> Rows:
+        """The rows that a mask selects of these."""
+        both = pc.replace_with_mask(self._mask, self._mask, mask)
+        return FilteredRows(self._rows, both)
+
 
 Run: TypeAlias = Callable[[Rows], Datum]
 """A compiled expression."""
 
 
-def choice(condition: Run, chosen: Run, other: Run, safe: bool) -> Run:
-    """`chosen` where the condition is true, `other` elsewhere."""
+class Branch(NamedTuple):
+    """A branch of CASE; it is safe if neither it nor what follows it can fail on rows that skip it."""
+
+    condition: Run
+    value: Run
+    is_safe: bool
+
+
+def choice(branches: Sequence[Branch], last: Run) -> Run:
+    """The value of the first branch whose condition is true, or else the last."""
+    fragile = [branch for branch in branches if not branch.is_safe]  # these come first
+    safe = branches[len(fragile) :]
 
     def run(rows: Rows) -> Datum:
-        truth = is_true(condition(rows))
-        if safe:
-            return _one_type(lambda a, b: pc.if_else(truth, a, b), chosen(rows), other(rows))
-        mask = broadcast(truth, rows.length)
-        rest = pc.invert(mask)
-        return _merge(mask, chosen(rows.where(mask)), rest, other(rows.where(rest)))
+        decided: list[tuple[pa.Array, pa.Array, Datum]] = []
+        for branch in fragile:
+            mask = broadcast(is_true(branch.condition(rows)), rows.length)
+            rest = pc.invert(mask)
+            decided.append((mask, rest, branch.value(rows.where(mask))))
+            rows = rows.where(rest)
+        chosen = []
+        for branch in safe:
+            chosen.append((is_true(branch.condition(rows)), branch.value(rows)))
+        result = last(rows)
+        for truth, value in reversed(chosen):
+            result = _one_type(partial(pc.if_else, truth), value, result)
+        for mask, rest, value in reversed(decided):
+            result = _merge(mask, value, rest, result)
+        return result
 
     return run
 
@@ -90,18 +115,28 @@ def _merge(mask: pa.Array, left: Datum, rest: pa.Array, right: Datum) -> Datum:
     return _one_type(combine, left, right)
 
 
-def otherwise(first: Run, other: Run, safe: bool) -> Run:
-    """`first` where it is not NULL, `other` elsewhere."""
+def first_known(values: Sequence[Run], last: Run, safe: bool) -> Run:
+    """The first value that is not NULL, or else the last."""
 
     def run(rows: Rows) -> Datum:
-        value = first(rows)
-        if safe:
-            return _one_type(pc.coalesce, value, other(rows))
-        mask = broadcast(pc.is_null(value), rows.length)
-        return _one_type(
-            lambda a, b: pc.replace_with_mask(broadcast(a, rows.length), mask, b),
-            value,
-            other(rows.where(mask)),
-        )
+        parts: list[tuple[Datum, pa.Array | None]] = []
+        for compute in values:
+            value, mask = compute(rows), None
+            if not safe:
+                mask = broadcast(pc.is_null(value), rows.length)
+                value = broadcast(value, rows.length)
+                rows = rows.where(mask)
+            parts.append((value, mask))
+        result = last(rows)
+        for value, mask in reversed(parts):
+            result = _one_type(partial(_filled, mask), value, result)
+        return result
 
     return run
+
+
+def _filled(mask: pa.Array | None, value: Datum, other: Datum) -> Datum:
+    """`value`, and `other` where it is NULL: in the rows of a mask, for which alone there is `other`."""
+    if mask is None:
+        return pc.coalesce(value, other)
+    return pc.replace_with_mask(broadcast(value, len(mask)), mask, other)

@@ -129,12 +129,19 @@ def _contained(needle: Datum, items: Sequence[Datum]) -> Datum:
     return where(pc.is_valid(needle), pc.is_in(unified[0], value_set=values))
 
 
-def is_among(needle: Datum, texts: pa.Array) -> Datum:
-    """`needle IN (texts)`, where none of many texts is NULL."""
+def is_among(needle: Datum, values: pa.Array, has_null: bool) -> Datum:
+    """`needle IN (values)`, of which there are many, and NULL may be one."""
     if is_null(needle):
         return NULL
-    known = pc.is_in(needle, value_set=texts.cast(needle.type))
-    return where(pc.is_valid(needle), known)
+    if kind_of(needle) is Kind.STRING:
+        known = pc.is_in(needle, value_set=values.cast(needle.type))
+    else:
+        a, b = unify([needle, values])
+        if kind_of(a) is Kind.FLOAT:  # of -0.0 and 0.0 only one is found
+            a, b = pc.add(a, 0.0), pc.add(b, 0.0)
+        known = pc.is_in(a, value_set=b)
+    contained = where(pc.is_valid(needle), known)
+    return either(contained, NULL) if has_null else contained
 
 
 def null_if(value: Datum, unwanted: Datum) -> Datum:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from calitree.sql.analysis import Analysis, Pair
+from calitree.sql.limits import MAX_DECIMALS
 from calitree.sql.nodes import double, integer_of, name_of, nullif_zero, paren, wide, wider
 from calitree.types import Kind
 
@@ -53,6 +54,8 @@ def rounding(analysis: Analysis, node: exp.Expr) -> Pair:
             raise analysis.fail(f"{name} takes one argument")
         if not (isinstance(decimals, exp.Literal) and decimals.is_int):
             raise analysis.fail(f"{name} takes a whole number of decimals")
+        if len(decimals.name) > 3 or int(decimals.name) > MAX_DECIMALS:
+            raise analysis.fail(f"{name} keeps at most {MAX_DECIMALS} decimals")
         result.set("decimals", decimals.copy())
     if kind is Kind.INTEGER and isinstance(node, exp.Round):
         return analysis.number(node.this, name)

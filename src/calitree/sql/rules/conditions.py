@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sqlglot import exp
 
 from calitree.sql.analysis import Analysis, Pair
-from calitree.sql.nodes import double, kind_of, paren
-from calitree.sql.text_lists import texts_of
+from calitree.sql.literal_lists import LiteralList, list_of
+from calitree.sql.nodes import double, kind_of, paren, quoted_sql, sql_text
 from calitree.types import Kind
 
 
@@ -20,9 +22,9 @@ def is_(analysis: Analysis, node: exp.Expr) -> Pair:
     """IS NULL, IS TRUE and IS FALSE."""
     inner, kind = analysis.normal(node.this)
     if isinstance(node.expression, exp.Boolean) and kind not in (Kind.BOOLEAN, Kind.NULL):
-        raise analysis.fail(f"IS {node.expression.sql()} needs a condition")
+        raise analysis.fail(f"IS {quoted_sql(node.expression)} needs a condition")
     if not isinstance(node.expression, exp.Boolean | exp.Null):
-        raise analysis.fail(f"{node.sql()} is not supported here")
+        raise analysis.fail(f"{quoted_sql(node)} is not supported here")
     return exp.Is(this=paren(inner), expression=node.expression.copy()), Kind.BOOLEAN
 
 
@@ -38,20 +40,35 @@ def in_(analysis: Analysis, node: exp.Expr) -> Pair:
     this = analysis.normal(node.this)
     if not node.expressions:
         raise analysis.fail("IN needs at least one value")
-    texts = texts_of(node)
-    if texts is not None and this[1] is Kind.STRING:
-        return exp.In(this=paren(this[0]), expressions=[texts.node]), Kind.BOOLEAN
-    listed = node.expressions if texts is None else texts.literals
-    values = [analysis.normal(value) for value in listed]
+    listed = list_of(node)
+    given: Iterable[exp.Expr] = node.expressions
+    if listed is not None:
+        this, compared = _with_list(analysis, this, listed)
+        if compared is not None:
+            return exp.In(this=paren(this[0]), expressions=[compared.node]), Kind.BOOLEAN
+        given = listed.literals
+    values = [analysis.normal(value) for value in given]
     for value in values:  # a date, or quoted text, among timestamps becomes one
         needle = analysis.alike(this, value)[0]
         this = needle, kind_of(needle)
     if any(kind is Kind.FLOAT for _, kind in values) and this[1].is_number:
         this = double(*this), Kind.FLOAT  # all are compared as doubles if one is
     items = [analysis.alike(this, value)[1] for value in values]
-    by_text = {item.sql(): item for item in items}
+    by_text = {sql_text(item): item for item in items}
     ordered = [by_text[text] for text in sorted(by_text)]
     return exp.In(this=paren(this[0]), expressions=ordered), Kind.BOOLEAN
+
+
+def _with_list(
+    analysis: Analysis, this: Pair, listed: LiteralList
+) -> tuple[Pair, LiteralList | None]:
+    """What is looked for in a long list, and the list in its kind if no value needs a node."""
+    first = next(listed.literals)
+    needle = analysis.alike(this, (first, kind_of(first)))[0]
+    this = needle, kind_of(needle)
+    if listed.kind is Kind.FLOAT and this[1].is_number:
+        this = double(*this), Kind.FLOAT
+    return this, listed.as_kind(this[1])
 
 
 def between(analysis: Analysis, node: exp.Expr) -> Pair:

@@ -7,7 +7,7 @@ from sqlglot import exp
 from calitree.errors import ExpressionError
 from calitree.sql.analysis import Analysis, Pair
 from calitree.sql.constants import EXAMPLES
-from calitree.sql.nodes import cast, kind_of
+from calitree.sql.nodes import cast, kind_of, quoted_sql
 from calitree.types import Kind
 
 CASTS = {
@@ -50,7 +50,7 @@ WHITESPACE = " \t\n\v\f\r"
 """What text may have at both ends."""
 
 TRUE, FALSE = ("true", "t", "1", "yes", "y"), ("false", "f", "0", "no", "n")
-NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
+NUMBER = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"
 TIMESTAMP = (
     r"(?P<year>[0-9]{4})-(?P<month>[0-9]{1,2})-(?P<day>[0-9]{1,2})"
     r"(?:[ T](?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{1,2})"
@@ -74,7 +74,7 @@ def cast_(analysis: Analysis, node: exp.Expr) -> Pair:
     to = node.args["to"]
     kind = CASTS.get(to.this)
     if kind is None:
-        raise analysis.fail(f"casting to {to.sql()} is not supported")
+        raise analysis.fail(f"casting to {quoted_sql(to)} is not supported")
     if node.args.get("default"):
         raise analysis.fail("DEFAULT in a CAST is not supported")
     inner, source = analysis.normal(node.this)
@@ -91,7 +91,7 @@ def cast_(analysis: Analysis, node: exp.Expr) -> Pair:
 def interval(analysis: Analysis, node: exp.Expr) -> Pair:
     """INTERVAL '90 minutes', or INTERVAL 90 MINUTE."""
     if not isinstance(node.this, exp.Literal):
-        raise analysis.fail(f"{node.sql()} is not supported here")
+        raise analysis.fail(f"{quoted_sql(node)} is not supported here")
     text = f"{node.this.name} {node.text('unit')}"
     return analysis.constant(text, Kind.DURATION), Kind.DURATION
 
@@ -115,5 +115,5 @@ def target_of(node: exp.Expr) -> Kind:
     """The kind that a CAST or TRY_CAST gives."""
     kind = CASTS.get(node.args["to"].this)
     if kind is None:
-        raise ExpressionError(f"{node.sql()} cannot be evaluated.")
+        raise ExpressionError(f"{quoted_sql(node)} cannot be evaluated.")
     return kind

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from calitree.sql.analysis import Analysis, Pair
-from calitree.sql.nodes import cast
+from calitree.sql.nodes import cast, quoted_sql
 from calitree.types import Kind
 
 TRUNC_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE")
@@ -31,7 +31,7 @@ def date_part(analysis: Analysis, node: exp.Expr) -> Pair:
         raise analysis.fail(f"there is no date part {part}; there are {', '.join(DATE_PARTS)}")
     inner, kind = _temporal(analysis, source, part)
     if kind is Kind.DATE and part in ("HOUR", "MINUTE"):
-        raise analysis.fail(f"{part} needs a timestamp, but {source.sql()} is a date")
+        raise analysis.fail(f"{part} needs a timestamp, but {quoted_sql(source)} is a date")
     return exp.Extract(this=exp.var(part), expression=inner), Kind.INTEGER
 
 
@@ -59,5 +59,7 @@ def unit_of(node: exp.Expr) -> str:
 def _temporal(analysis: Analysis, node: exp.Expr, name: str) -> Pair:
     inner, kind = analysis.normal(node)
     if not kind.is_temporal:
-        raise analysis.fail(f"{name} needs a date or timestamp, but {node.sql()} is {kind.phrase}")
+        raise analysis.fail(
+            f"{name} needs a date or timestamp, but {quoted_sql(node)} is {kind.phrase}"
+        )
     return inner, kind

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from calitree.errors import cut
 from calitree.sql.analysis import Analysis, Pair
 from calitree.sql.nodes import integer_of
 from calitree.types import Kind
@@ -48,6 +49,8 @@ def substring(analysis: Analysis, node: exp.Expr) -> Pair:
         if bound is not None:
             if not (isinstance(bound, exp.Literal) and bound.is_int and int(bound.name) > 0):
                 raise analysis.fail("SUBSTRING takes positive whole numbers")
+            if int(bound.name) >= 1 << 31:
+                raise analysis.fail(f"no text has {cut(bound.name)} characters")
             result.set(key, bound.copy())
     return result, Kind.STRING
 

@@ -36,6 +36,7 @@ from calitree.engines.spark.sql.from_clause import FromClause, FromItem, named
 from calitree.engines.spark.sql.whole_numbers import LIMITS, SqlWriter
 from calitree.sql.nodes import kind_of
 from calitree.sql.parser import Expression
+from calitree.sql.spark_text import all_of
 from calitree.types import Kind
 
 Written = TypeVar("Written")
@@ -169,7 +170,7 @@ class _Select:
             text, writer = self.fitted(methodcaller("plain", node))
             exact = exact and writer.exact
             texts.append("FALSE" if isinstance(node, exp.Null) else f"({text})")
-        return exact, f" WHERE {' AND '.join(texts)}" if texts else ""
+        return exact, f" WHERE {all_of(texts)}" if texts else ""
 
     # -- annotations -----------------------------------------------------------------------------
 

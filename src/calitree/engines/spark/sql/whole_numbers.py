@@ -20,6 +20,7 @@ from sqlglot import exp
 
 from calitree.engines.spark.fields import BIGINT, DECIMAL, DOUBLE, Field
 from calitree.engines.spark.sql.zone import as_in_utc
+from calitree.sql.limits import checked_size, on_deep_stack
 from calitree.sql.nodes import kind_of, marked
 from calitree.sql.rules.arithmetic import decimals_of
 from calitree.sql.rules.conversions import CASTS, bits_of, is_widened
@@ -79,6 +80,7 @@ class SqlWriter:
 
     # -- any expression --------------------------------------------------------------------------
 
+    @on_deep_stack
     def plain(self, node: exp.Expr) -> str:
         """The value of `node`, as SQL text."""
         root = exp.Paren(this=node.copy())
@@ -132,7 +134,10 @@ class SqlWriter:
     def whole(self, node: exp.Expr) -> WholeNumber | None:
         """`node` as a whole number, or None if it is a double or no number at all."""
         rule = _WHOLE.get(type(node))
-        return rule(self, node) if rule is not None else None
+        number = rule(self, node) if rule is not None else None
+        if number is not None:
+            checked_size(number.text)
+        return number
 
     def wholes(self, nodes: Iterable[exp.Expr]) -> list[WholeNumber]:
         """Several whole numbers at one scale; empty if any of the nodes is not one."""
@@ -328,7 +333,7 @@ _OPERATIONS: dict[type[exp.Expr], _Operation] = {
     exp.Add: _Operation("({} + {})", sum),
     exp.Sub: _Operation("({} - {})", sum),
     exp.Mod: _Operation("({} % {})", itemgetter(0), can_overflow=False),
-    exp.Nullif: _Operation("NULLIF({}, {})", itemgetter(0), can_overflow=False),
+    exp.Nullif: _Operation("IF({0} = {1}, NULL, {0})", itemgetter(0), can_overflow=False),
 }
 _WHOLE: dict[type[exp.Expr], Callable[[SqlWriter, exp.Expr], WholeNumber | None]] = {
     exp.Column: SqlWriter._column,

@@ -1,0 +1,195 @@
+"""Asks hostile texts one by one, and says which of them ended wrongly, took long or much memory.
+
+Run as a program (`python -m tests.torture.hostile_run SEED COUNT`) it prints what it found as JSON: so a text
+that hangs, or ends the process, is found by whoever started it.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import resource
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import calitree as ct
+from calitree.apps.verify.plain import DEFINITIONS, widened_view
+from calitree.cli.model import ModelFile
+from calitree.sql.quoting import quote
+from tests.support.expression_cases import same
+from tests.torture.hostile_texts import HostileTexts, hostile_model, hostile_name
+from tests.torture.sql_data import SMALL, table
+
+MAX_SECONDS, MAX_BYTES = 5.0, 1 << 30
+HUNG_AFTER = 120
+MAX_NULLIFS = 8
+"""DuckDB writes each argument twice, so that of forty inside each other none sees the end."""
+
+
+class Run:
+    """What hostile texts ended with, on one engine."""
+
+    def __init__(self, seed: int, engine: Any = "local") -> None:
+        self.seed = seed
+        self.outcomes: Counter[str] = Counter()
+        self.faults: list[str] = []
+        self.slowest, self.longest_message = 0.0, 0
+        self.data = table(seed, SMALL)
+        graph = ct.JoinGraph(engine)
+        graph.add_relation("t", self.data)
+        self.wide = graph.calibrate({"n": "count(*)"})
+        self.wide.query(where="i32 > 1 and s like 'a%'").rows()
+        self.start = _memory()
+
+    def fault(self, what: str, text: object) -> None:
+        self.faults.append(
+            f"seed {self.seed}: {what}: {str(text)[:300]!r} ({len(str(text))} characters)"
+        )
+
+    def guarded(self, text: object, ask: Any) -> Any:
+        """An answer; None where it is an error of calitree, or a fault."""
+        began = time.process_time()
+        try:
+            answer = ask()
+        except ct.CalitreeError as error:
+            self.outcomes[type(error).__name__] += 1
+            self.longest_message = max(self.longest_message, len(str(error)))
+            answer = None
+        except BaseException as error:  # what else leaves the package is what is looked for
+            self.fault(f"{type(error).__name__} {str(error)[:200]}", text)
+            answer = None
+        seconds = time.process_time() - began
+        self.slowest = max(self.slowest, seconds)
+        if seconds > MAX_SECONDS:
+            self.fault(f"{seconds:.1f} s", text)
+        if _memory() - self.start > MAX_BYTES:
+            self.start = _memory()
+            self.fault("1 GB", text)
+        return answer
+
+    # -- conditions ------------------------------------------------------------------------------
+
+    def conditions(self, count: int, duck: bool = True) -> None:
+        """Conditions, as `where` and inside a measure; DuckDB says what those that are answered mean."""
+        source = HostileTexts(self.seed)
+        connections = [_duckdb(self.data, defined) for defined in (True, False)] if duck else []
+        for number in range(count):
+            text = source.one()
+            answer = self.guarded(
+                text, lambda text=text: self.wide.query(where=text).rows()[0]["n"]
+            )
+            if number % 3 == 0:
+                measure = f"count(*) filter (where {text}\n)"
+                measured = self.guarded(measure, lambda m=measure: self._measured(m))
+                if answer is not None and measured is not None and answer != measured:
+                    self.fault(f"where={answer}, filter={measured}", text)
+            if answer is not None:
+                self.outcomes["answered"] += 1
+                self._compare(text, answer, connections)
+
+    def _measured(self, measure: str) -> Any:
+        return self.wide.query(measures={"m": measure}).rows()[0]["m"]
+
+    def _compare(self, text: str, answer: int, connections: list[Any]) -> None:
+        expected: list[int] = []
+        if text.count("nullif") > MAX_NULLIFS:
+            return
+        for connection in connections:
+            try:
+                sql = f"SELECT count(*) FROM t WHERE ({text}\n)"
+                expected.append(connection.execute(sql).fetchall()[0][0])
+            except duckdb.Error:
+                self.outcomes["refused by DuckDB"] += 1
+        if not expected or answer in expected:
+            self.outcomes["same"] += bool(expected)
+            return
+        self.fault(f"ours {answer}, DuckDB {expected}", text)
+
+    # -- names -----------------------------------------------------------------------------------
+
+    def names(self, count: int) -> None:
+        """Relations, columns and measures of any name; quoted, each can be asked for."""
+        random = Random(self.seed)
+        for _ in range(count):
+            names = [hostile_name(random) for _ in range(4)]
+            answer = self.guarded(names, lambda names=names: _named(*names))
+            if answer is not None:
+                self.outcomes["named"] += 1
+                if not same(answer, 6):
+                    self.fault(f"named {answer}", names)
+
+    # -- model files -----------------------------------------------------------------------------
+
+    def models(self, count: int) -> None:
+        """Files for the command line."""
+        random = Random(self.seed)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "model.toml")
+            sales = pa.table({"store": [1, 1, 2], "price": [10, 20, 5]})
+            pq.write_table(sales, Path(folder, "sales.parquet"))
+            stores = pa.table({"store": [1, 2], "city": ["Quito", "Cuenca"]})
+            pq.write_table(stores, Path(folder, "stores.parquet"))
+            for _ in range(count):
+                content = hostile_model(random)
+                path.write_bytes(content)
+                answer = self.guarded(content, lambda: _modelled(path))
+                if answer is not None:
+                    self.outcomes["modelled"] += 1
+
+
+def _named(relation: str, column: str, key: str, measure: str) -> Any:
+    graph = ct.JoinGraph("local")
+    graph.add_relation(relation, {key: [1, 2], column: [2, 4]})
+    graph.add_relation("other", {key: [1, 2]})
+    graph.add_join(relation, "other", on=key)
+    wide = graph.calibrate({measure: f"sum({quote(relation, column)})"})
+    wide.query(group_by=[f"{relation}.{key}"]).rows()
+    return wide.query(where=f"{quote(column)} > 0").rows()[0][measure]
+
+
+def _modelled(path: Path) -> Any:
+    model = ModelFile.read(path)
+    return model.calibrate(model.graph("local")).query().rows()
+
+
+def _duckdb(data: pa.Table, defined: bool) -> Any:
+    connection = duckdb.connect(config={"enable_external_access": "false"})
+    connection.register("t here", data)
+    connection.execute(DEFINITIONS[0])
+    if not defined:
+        connection.execute(DEFINITIONS[1])
+        connection.execute('CREATE VIEW t AS FROM "t here"')
+        return connection
+    for definition in DEFINITIONS[1:]:
+        connection.execute(definition)
+    connection.execute(widened_view("t", '"t here"', data.schema))
+    return connection
+
+
+def _memory() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def main() -> None:
+    """Ask so many texts, of which a tenth are names and a tenth files."""
+    seed, count = map(int, sys.argv[1:3])
+    faulthandler.dump_traceback_later(HUNG_AFTER + count, exit=True)
+    run = Run(seed)
+    run.conditions(count - 2 * (count // 10))
+    run.names(count // 10)
+    run.models(count // 10)
+    found = {"outcomes": run.outcomes, "faults": run.faults, "slowest": run.slowest}
+    print(json.dumps({**found, "message": run.longest_message}))
+
+
+if __name__ == "__main__":
+    main()
