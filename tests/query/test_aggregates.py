@@ -220,7 +220,7 @@ def test_a_new_measure_computes_only_messages_away_from_its_relation() -> None:
 
 LISTED = ", ".join(AGGREGATE_NAMES)
 NOT_SPLIT = (
-    "mixes columns of {} other than by +, -, * and division by one relation's columns, so it cannot "
+    "mixes columns of {} other than by +, -, *, whole powers and division by one relation's columns, so it cannot "
     "be split by relation"
 )
 

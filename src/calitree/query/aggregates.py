@@ -18,7 +18,8 @@ from calitree.engines.api.contraction import stored_parts
 from calitree.engines.api.semiring import MAX, MIN, Semiring
 from calitree.errors import ExpressionError
 from calitree.query.annotation import Aggregate
-from calitree.query.lifting import Lifting, Monomial, monomials, terms
+from calitree.query.lifting import Lifting
+from calitree.query.monomials import Monomial, monomials, terms
 from calitree.query.spread import SpreadValues, Term
 from calitree.sql.nodes import (
     binary,

@@ -1,28 +1,21 @@
-"""Splitting an aggregate's argument by relation: monomials for sums, terms for extremes.
-
-`sum(a.x * (b.y - a.w))` is Σ a.x·b.y - Σ a.x·a.w: two monomials, each a product of factors that one
-relation can compute by itself. What cannot be written so (`abs(a.x - b.y)`) is an error that says
-so.
-"""
+"""Assigning the factors, NULL guards and filters of an aggregate to relations: its lifts."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
 
 from calitree.engines.api.semiring import SUM_PRODUCT, Role, Semiring, covariance
-from calitree.errors import ExpressionError
 from calitree.jointree.schema import Schema
 from calitree.query.annotation import Aggregate, Lift
+from calitree.query.monomials import Monomial, leaves, mixed
 from calitree.sql.nodes import (
     all_of,
     combined,
-    display,
     kind_of,
-    marked,
     not_null,
     number,
     owners,
@@ -32,92 +25,6 @@ from calitree.sql.nodes import (
 from calitree.sql.parser import expression_of
 from calitree.sql.rules.conversions import bits_of
 from calitree.types import Kind
-
-
-@dataclass(frozen=True)
-class Monomial:
-    """Π coefficients × Π factors; each factor is computed from one relation."""
-
-    coefficients: tuple[exp.Expr, ...] = ()
-    factors: tuple[exp.Expr, ...] = ()
-
-    def __mul__(self, other: Monomial) -> Monomial:
-        return Monomial(self.coefficients + other.coefficients, self.factors + other.factors)
-
-    def __neg__(self) -> Monomial:
-        return Monomial((number(-1), *self.coefficients), self.factors)
-
-
-def monomials(node: exp.Expr) -> list[Monomial]:
-    """Expand to a sum of products of single-relation factors."""
-    relations = owners(node)
-    if relations is None:
-        return [Monomial(coefficients=(node,))]
-    if relations:
-        return [Monomial(factors=(node,))]
-    expand = _EXPANSIONS.get(type(node))
-    if expand is None:
-        raise _mixed(node)
-    return expand(node)
-
-
-def _negative(node: exp.Expr) -> list[Monomial]:
-    return [-monomial for monomial in monomials(node)]
-
-
-def _product(left: exp.Expr, right: exp.Expr) -> list[Monomial]:
-    return [a * b for a in monomials(left) for b in monomials(right)]
-
-
-def _quotient(node: exp.Expr) -> list[Monomial]:
-    """A quotient as a product with 1/divisor, of which one relation has all columns."""
-    if owners(node.expression) == frozenset():
-        raise _mixed(node)
-    reciprocal = exp.Div(this=number(1.0), expression=node.expression.copy())
-    return _product(node.this, marked(reciprocal, Kind.FLOAT))
-
-
-def _double(node: exp.Expr) -> list[Monomial]:
-    """A sum of numbers as a double is the sum of their products."""
-    if not (kind_of(node) is Kind.FLOAT and kind_of(node.this).is_number and bits_of(node) == 64):
-        raise _mixed(node)
-    return monomials(node.this)
-
-
-_EXPANSIONS: dict[type[exp.Expr], Callable[[exp.Expr], list[Monomial]]] = {
-    exp.Paren: lambda node: monomials(node.this),
-    exp.Add: lambda node: monomials(node.this) + monomials(node.expression),
-    exp.Sub: lambda node: monomials(node.this) + _negative(node.expression),
-    exp.Neg: lambda node: _negative(node.this),
-    exp.Mul: lambda node: _product(node.this, node.expression),
-    exp.Div: _quotient,
-    exp.Cast: _double,
-    exp.TryCast: _double,
-}
-
-
-def terms(node: exp.Expr, minus: bool = False) -> list[exp.Expr]:
-    """Split a sum into single-relation terms, which (min, +) and (max, +) lift one by one."""
-    if owners(node) != frozenset():
-        return [marked(exp.Neg(this=exp.Paren(this=node)), kind_of(node)) if minus else node]
-    if isinstance(node, exp.Paren):
-        return terms(node.this, minus)
-    if isinstance(node, exp.Add | exp.Sub):
-        right = minus != isinstance(node, exp.Sub)
-        return terms(node.left, minus) + terms(node.right, right)
-    if isinstance(node, exp.Neg):
-        return terms(node.this, not minus)
-    raise ExpressionError(
-        f"the smallest or largest {display(node)} cannot be split by relation; only sums of columns can"
-    )
-
-
-def _mixed(node: exp.Expr) -> ExpressionError:
-    used = sorted({name for column in node.find_all(exp.Column) for name in column.meta["owners"]})
-    return ExpressionError(
-        f"{display(node)} mixes columns of {' and '.join(used)} other than by +, -, * and division by one "
-        "relation's columns, so it cannot be split by relation"
-    )
 
 
 @dataclass(frozen=True)
@@ -193,12 +100,7 @@ class Lifting:
         Where what is lifted is NULL, the lift is zero already; other parts that may be NULL need a mask.
         """
         shown = {sql_text(factor) for factor in lifted}
-        guards = {
-            sql_text(part): part
-            for node in present
-            for guarded in monomials(node)
-            for part in guarded.coefficients + guarded.factors
-        }
+        guards = {text: part for node in present for text, part in leaves(node).items()}
         for part in by_owner_count([part for text, part in guards.items() if text not in shown]):
             if self.nullable(part):
                 self._share(part, shares).masks.append(not_null(bare(part)))
@@ -232,7 +134,7 @@ class Lifting:
         """The share of a relation that can compute `node`; one that takes part already if possible."""
         options = owners(node)
         if options == frozenset():
-            raise _mixed(node)
+            raise mixed(node)
         able = [name for name in (*shares, *self.among) if options is None or name in options]
         return shares.setdefault(able[0], Share())
 

@@ -13,7 +13,8 @@ from functools import partial, reduce
 
 from sqlglot import exp
 
-from calitree.query.lifting import Monomial, SpreadValue, bare, monomials
+from calitree.query.lifting import SpreadValue, bare
+from calitree.query.monomials import Monomial, monomials
 from calitree.sql.nodes import binary, owners
 
 Term = tuple[tuple[exp.Expr, ...], int]
