@@ -34,10 +34,10 @@ def _python_handles_ctrl_c() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-def later(seconds: float, call: Callable[[], object] | None = None) -> threading.Thread:
+def ctrl_c_after(seconds: float) -> threading.Thread:
     def wait() -> None:
         time.sleep(seconds)
-        os.kill(os.getpid(), signal.SIGINT) if call is None else call()
+        os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=wait, daemon=True)
     thread.start()
@@ -71,7 +71,7 @@ def test_ctrl_c_does_not_wait_for_a_long_call() -> None:
             time.sleep(0.01)
         ended.set()
 
-    sender = later(0.2)
+    sender = ctrl_c_after(0.2)
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         run(long)
@@ -87,7 +87,7 @@ def test_a_call_that_does_not_look_is_left_alone() -> None:
         go_on.wait(LONG_SECONDS)
         returned.set()
 
-    sender = later(0.2)
+    sender = ctrl_c_after(0.2)
     with pytest.raises(KeyboardInterrupt):
         run(deaf)
     sender.join()
@@ -107,7 +107,7 @@ def test_callbacks_end_calls_that_cannot_look() -> None:
             assert called.wait(LONG_SECONDS)
         check()
 
-    sender = later(0.2)
+    sender = ctrl_c_after(0.2)
     with pytest.raises(KeyboardInterrupt):
         run(long)
     sender.join()
@@ -129,7 +129,7 @@ def test_threads_stop_together(threads: int) -> None:
             running[0] -= 1
         return item
 
-    sender = later(0.3)
+    sender = ctrl_c_after(0.3)
     with pytest.raises(KeyboardInterrupt):
         parallel.map(work, range(50), threads)
     sender.join()
@@ -182,7 +182,7 @@ def test_ctrl_c_is_raised_after_a_change() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
-def at_each_line(file: str, change: Callable[[], object]) -> Iterator[int]:
+def interrupted_lines(file: str, change: Callable[[], object]) -> Iterator[int]:
     """Make a change once for each of its lines in a file, with Ctrl-C before that line."""
     line = 0
     while True:
@@ -234,7 +234,7 @@ def test_the_store_is_whole_after_ctrl_c_on_any_line() -> None:
         wide.update("stores", insert=[{"store": 9, "city": "z"}])
         wide.refresh(progress=False)
 
-    for _ in at_each_line("calibration/store.py", ask):
+    for _ in interrupted_lines("calibration/store.py", ask):
         check_store(wide.state.store)
         assert wide.query().rows() == [{"s": 50}]
 
@@ -252,7 +252,7 @@ def test_versions_are_whole_after_ctrl_c_on_any_line() -> None:
                 other.branch.fork_point.snapshot.number == wide.version or wide.version == before
             )
 
-    for _ in at_each_line("calibration/branch.py", commit):
+    for _ in interrupted_lines("calibration/branch.py", commit):
         assert wide.versions[-1] == wide.version
         assert wide.at(wide.version).query().rows() == wide.query().rows()
         assert wide.query().rows() == [{"s": 50 + 2 * wide.version}]
@@ -273,7 +273,7 @@ def test_ids_are_whole_after_ctrl_c_on_any_line() -> None:
         space.ids(list(asked[-1]))
 
     for _ in range(4):
-        for _ in at_each_line("encoding/spaces.py", number):
+        for _ in interrupted_lines("encoding/spaces.py", number):
             ids = space.ids(list(asked[-1]))  # those that were being numbered, once more
             for name, codes in zip("ab", asked[-1], strict=True):
                 assert space.codes(name)[ids].tolist() == codes.tolist()

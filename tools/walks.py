@@ -14,6 +14,7 @@ look them up. `docs/architecture.md` lists stations of the same traces, and a te
 from __future__ import annotations
 
 import sys
+import threading
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -23,6 +24,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 import calitree as ct
+from calitree import interrupts
 from calitree.calibration.branch import Branch
 
 ROOT = Path(ct.__file__).parent
@@ -101,15 +103,21 @@ class Tracer:
         return Trace(tuple(self._calls))
 
     def __enter__(self) -> Tracer:
+        interrupts._idle.clear()  # so that calls of the main thread are made by one that is traced
+        threading.setprofile(self._note)
         sys.setprofile(self._note)
         return self
 
     def __exit__(self, *error: object) -> None:
         sys.setprofile(None)
+        threading.setprofile(None)
+        interrupts._idle.clear()
 
     def _note(self, frame: FrameType, event: str, _: Any) -> None:
-        path = frame.f_code.co_filename
+        path, thread = frame.f_code.co_filename, threading.current_thread()
         if event not in ("call", "return") or not path.startswith(f"{ROOT}/"):
+            return
+        if path == interrupts.__file__ or thread.name not in ("MainThread", "calitree-call"):
             return
         name = path.removeprefix(f"{ROOT}/")
         if name.startswith("engines/") and not name.startswith(("engines/api/", *self.counted)):

@@ -139,6 +139,6 @@ def test_the_command_line_ends_with_one_line(tmp_path: Path) -> None:
         time.sleep(0.1)
     running.send_signal(signal.SIGINT)
     shown, errors = running.communicate(timeout=HANG_SECONDS)
-    told = [line for line in errors.splitlines() if "compiling" not in line]
-    assert (running.returncode, told) == (130, ["calitree: interrupted"]), (shown, errors)
+    lines = [line for line in errors.splitlines() if "compiling" not in line]
+    assert (running.returncode, lines) == (130, ["calitree: interrupted"]), (shown, errors)
     assert not list(tmp_path.glob("tree/**/*.parquet"))

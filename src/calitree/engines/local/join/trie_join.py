@@ -62,7 +62,7 @@ SEARCH_COST = 16
 """So many steps through a range in order cost as much as to search one value in it."""
 MAX_ROWS = 1 << 62
 """From so many rows on they are not even counted."""
-MAX_STEPS = 1 << 24
+MAX_STEPS = 1 << 22
 """Values that are looked up in one call, about: Ctrl-C is answered between calls."""
 
 

@@ -32,7 +32,7 @@ GATHERS = {1: Opcode.GATHER_1, 4: Opcode.GATHER_4, 8: Opcode.GATHER_8}
 """By the bytes of an entry."""
 CONSTANT = Instruction._fields.index("constant")
 INT64_LIMIT = 2**63
-MAX_STEPS = 1 << 26
+MAX_STEPS = 1 << 24
 """Instructions, each on one row, that are executed in one call: Ctrl-C is answered between calls."""
 POWERS_OF_TEN = 10.0 ** np.arange(309)  # as far as doubles go
 
