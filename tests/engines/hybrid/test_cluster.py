@@ -144,7 +144,7 @@ def test_answers_of_a_cluster(spark_cluster: Cluster, sales: str, tmp_path: Path
     )
     assert answers == {"hybrid": [], "spark": [], "path is as it was": True, bare: []}
     shipped = spark_cluster.directory / "cache" / "calitree" / "shipped"
-    kept = shipped.glob("*/calitree/engines/local/*/__pycache__/*.nbi")
+    kept = shipped.glob("*/calitree/engines/local/*/__pycache__/*.nbc")
     assert list(kept), "machine code for the next worker"
 
 
