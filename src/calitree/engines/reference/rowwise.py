@@ -163,10 +163,10 @@ def _matches(text: str, parts: list[str]) -> bool:
         return False
     at = len(parts[0])
     for regex in between:
-        found = regex.search(text, at, end)
-        if found is None:
+        match = regex.search(text, at, end)
+        if match is None:
             return False
-        at = found.end()
+        at = match.end()
     return True
 
 
