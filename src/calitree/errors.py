@@ -50,8 +50,8 @@ def cut(text: str, limit: int = MAX_QUOTED) -> str:
 
 def _brief(message: str) -> str:
     """A message without the middle of a long word, such as a name, or of the whole if it is long."""
-    words = re.sub(rf"\S{{{2 * MAX_QUOTED},}}", lambda word: cut(word[0]), message)
-    return cut(words, MAX_MESSAGE)
+    brief = re.sub(rf"\S{{{2 * MAX_QUOTED},}}", lambda word: cut(word[0]), message)
+    return cut(brief, MAX_MESSAGE)
 
 
 class CalitreeError(Exception):

@@ -187,8 +187,8 @@ def main() -> None:
     run.conditions(count - 2 * (count // 10))
     run.names(count // 10)
     run.models(count // 10)
-    found = {"outcomes": run.outcomes, "faults": run.faults, "slowest": run.slowest}
-    print(json.dumps({**found, "message": run.longest_message}))
+    result = {"outcomes": run.outcomes, "faults": run.faults, "slowest": run.slowest}
+    print(json.dumps({**result, "message": run.longest_message}))
 
 
 if __name__ == "__main__":

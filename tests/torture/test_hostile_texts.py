@@ -105,9 +105,9 @@ def test_twenty_thousand_hostile_texts() -> None:
             command, cwd=ROOT, capture_output=True, text=True, timeout=2 * (HUNG_AFTER + count)
         )
         assert ended.returncode == 0, f"seed {seed + offset}: {ended.stderr[-3000:]}"
-        found = json.loads(ended.stdout.splitlines()[-1])
-        faults += found["faults"]
-        assert found["outcomes"]["same"] > 300
+        result = json.loads(ended.stdout.splitlines()[-1])
+        faults += result["faults"]
+        assert result["outcomes"]["same"] > 300
     assert faults == []
 
 

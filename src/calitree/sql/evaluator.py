@@ -20,7 +20,7 @@ from sqlglot.helper import ensure_list
 
 from calitree.errors import ExpressionError, cut
 from calitree.sql.functions import FUNCTIONS, Function
-from calitree.sql.kernels.branches import Branch, Columns, Rows, Run, choice, first_known
+from calitree.sql.kernels.branches import CaseBranch, Columns, Rows, Run, choice, first_known
 from calitree.sql.kernels.casts import null_of
 from calitree.sql.kernels.comparison import is_among
 from calitree.sql.kernels.values import NULL, Datum, broadcast, constant, double, is_null
@@ -132,13 +132,13 @@ def _case(node: exp.Expr) -> Run:
     subject, default = node.args.get("this"), node.args.get("default")
     last: Run = _compiled(default) if default is not None else lambda rows: NULL
     safe = default is None or _cannot_fail(default)
-    branches: list[Branch] = []
+    branches: list[CaseBranch] = []
     for branch in reversed(node.args["ifs"]):
         condition, value = branch.this, branch.args["true"]
         if subject is not None:
             condition = exp.EQ(this=subject.copy(), expression=condition.copy())
         safe = safe and _cannot_fail(value)
-        branches.append(Branch(_compiled(condition), _compiled(value), safe))
+        branches.append(CaseBranch(_compiled(condition), _compiled(value), safe))
         safe = safe and _cannot_fail(condition)
     return choice(branches[::-1], last)
 

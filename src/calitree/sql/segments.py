@@ -129,12 +129,7 @@ class Segments:
         while type(node) is exp.Paren and not node.meta.get("plus"):
             node = node.this
         self._nodes.append(node)
-        token = tokens[0]
-        return Token(
-            TokenType.IDENTIFIER,
-            f"{PLACE}{len(self._nodes) - 1}",
-            token.line,
-            token.col,
-            token.start,
-            tokens[-1].end,
-        )
+        name = Token.identifier(f"{PLACE}{len(self._nodes) - 1}")
+        name.line, name.col = tokens[0].line, tokens[0].col
+        name.start, name.end = tokens[0].start, tokens[-1].end
+        return name

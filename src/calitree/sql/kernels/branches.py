@@ -64,7 +64,7 @@ Run: TypeAlias = Callable[[Rows], Datum]
 """A compiled expression."""
 
 
-class Branch(NamedTuple):
+class CaseBranch(NamedTuple):
     """A branch of CASE; it is safe if neither it nor what follows it can fail on rows that skip it."""
 
     condition: Run
@@ -72,7 +72,7 @@ class Branch(NamedTuple):
     is_safe: bool
 
 
-def choice(branches: Sequence[Branch], last: Run) -> Run:
+def choice(branches: Sequence[CaseBranch], last: Run) -> Run:
     """The value of the first branch whose condition is true, or else the last."""
     fragile = [branch for branch in branches if not branch.is_safe]  # these come first
     safe = branches[len(fragile) :]

@@ -58,11 +58,9 @@ def settle(plus: Sequence[EncodedRelation], minus: Sequence[EncodedRelation]) ->
     gone = [table for table in minus if table.rows]
     if not gone and len(tables) == 1:
         return tables[0]
-    selected = [table for table in tables if isinstance(table, SelectedRelation)]
-    if not gone and len(selected) == len(tables) and len({id(t.base) for t in selected}) == 1:
-        positions = np.sort(np.concatenate([table.positions for table in selected]))
-        if (positions[1:] > positions[:-1]).all():
-            return SelectedRelation(selected[0].base, positions)
+    selection = None if gone else _united(tables)
+    if selection is not None:
+        return selection
     kept: dict[int, Array] = {}
     by_value = []
     for table in gone:
@@ -81,6 +79,16 @@ def settle(plus: Sequence[EncodedRelation], minus: Sequence[EncodedRelation]) ->
         )
     left = {at: np.flatnonzero(mask).astype(np.uint32) for at, mask in kept.items()}
     return _together([(table, left.get(at)) for at, table in enumerate(tables)])
+
+
+def _united(tables: Sequence[EncodedRelation]) -> SelectedRelation | None:
+    """Selections of different rows of one relation, as one."""
+    selected = [table for table in tables if isinstance(table, SelectedRelation)]
+    if len(selected) < len(tables) or len({id(table.base) for table in selected}) > 1:
+        return None
+    positions = np.sort(np.concatenate([table.positions for table in selected]))
+    is_once = bool((positions[1:] > positions[:-1]).all())
+    return SelectedRelation(selected[0].base, positions) if is_once else None
 
 
 def _together(parts: Sequence[tuple[EncodedRelation, Array | None]]) -> EncodedRelation:

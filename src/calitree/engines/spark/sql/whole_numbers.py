@@ -134,10 +134,7 @@ class SqlWriter:
     def whole(self, node: exp.Expr) -> WholeNumber | None:
         """`node` as a whole number, or None if it is a double or no number at all."""
         rule = _WHOLE.get(type(node))
-        number = rule(self, node) if rule is not None else None
-        if number is not None:
-            checked_size(number.text)
-        return number
+        return rule(self, node) if rule is not None else None
 
     def wholes(self, nodes: Iterable[exp.Expr]) -> list[WholeNumber]:
         """Several whole numbers at one scale; empty if any of the nodes is not one."""
@@ -199,7 +196,7 @@ class SqlWriter:
         numbers = self.wholes(operands)
         if not numbers:
             return None
-        text = operation.form.format(*(number.text for number in numbers))
+        text = checked_size(operation.form.format(*(number.text for number in numbers)))
         bound = operation.bound([number.bound for number in numbers])
         result = WholeNumber(text, numbers[0].scale, bound)
         return self.recorded(result) if operation.can_overflow else result
