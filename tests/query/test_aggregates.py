@@ -220,8 +220,8 @@ def test_a_new_measure_computes_only_messages_away_from_its_relation() -> None:
 
 LISTED = ", ".join(AGGREGATE_NAMES)
 NOT_SPLIT = (
-    "mixes columns of {} other than by +, -, *, whole powers and division by one relation's columns, so it cannot "
-    "be split by relation"
+    "mixes columns of {} other than by +, -, *, whole powers and division by one relation's columns, "
+    "so it cannot be split by relation"
 )
 
 ERRORS = {

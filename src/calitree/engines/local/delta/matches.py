@@ -56,11 +56,9 @@ def settle(plus: Sequence[EncodedRelation], minus: Sequence[EncodedRelation]) ->
     """All rows of `plus`, less those of `minus`, one for one."""
     tables = [table for table in plus if table.rows] or list(plus[:1])
     gone = [table for table in minus if table.rows]
-    if not gone and len(tables) == 1:
-        return tables[0]
-    selection = None if gone else _united(tables)
-    if selection is not None:
-        return selection
+    united = None if gone else _united(tables)
+    if united is not None:
+        return united
     kept: dict[int, Array] = {}
     by_value = []
     for table in gone:
@@ -81,8 +79,10 @@ def settle(plus: Sequence[EncodedRelation], minus: Sequence[EncodedRelation]) ->
     return _together([(table, left.get(at)) for at, table in enumerate(tables)])
 
 
-def _united(tables: Sequence[EncodedRelation]) -> SelectedRelation | None:
-    """Selections of different rows of one relation, as one."""
+def _united(tables: Sequence[EncodedRelation]) -> EncodedRelation | None:
+    """A single table, or selections of different rows of one relation as one."""
+    if len(tables) == 1:
+        return tables[0]
     selected = [table for table in tables if isinstance(table, SelectedRelation)]
     if len(selected) < len(tables) or len({id(table.base) for table in selected}) > 1:
         return None

@@ -4,9 +4,7 @@ Where a number does not fit, Spark would wrap, raise or round, depending on the 
 is computed with as the integer value × 10^scale (twice as fast as Spark's decimals, too), and every
 intermediate result has an upper bound. If all bounds fit BIGINT, that is the type to compute in; else
 DECIMAL(38), which is three times slower; beyond that only doubles are left, and the result is no longer
-exact. So nothing can overflow, whatever the session's ANSI mode.
-
-What is not arithmetic is written by `calitree.sql.spark`.
+exact. So nothing can overflow, whatever the session's ANSI mode. `calitree.sql.spark` writes the rest.
 """
 
 from __future__ import annotations
