@@ -25,9 +25,9 @@ from calitree.sql.kernels.casts import null_of
 from calitree.sql.kernels.comparison import is_among
 from calitree.sql.kernels.values import NULL, Datum, broadcast, constant, double, is_null
 from calitree.sql.limits import on_deep_stack
-from calitree.sql.literal_lists import list_of
 from calitree.sql.nodes import display, literal_kind, quoted_sql
 from calitree.sql.nodes import kind_of as node_kind
+from calitree.sql.parsing.literal_lists import list_of
 from calitree.sql.rules.conversions import bits_of, is_widened, target_of
 from calitree.types import Kind
 

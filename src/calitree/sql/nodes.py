@@ -12,8 +12,8 @@ from typing import Any
 from sqlglot import exp
 
 from calitree.errors import ExpressionError, cut
-from calitree.sql.chains import balanced
 from calitree.sql.limits import MAX_DIGITS, on_deep_stack
+from calitree.sql.parsing.chains import balanced
 from calitree.types import Kind, common_kind
 
 TYPES = {

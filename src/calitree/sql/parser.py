@@ -1,6 +1,6 @@
 """Scalar SQL text → a typed, normalised expression over attributes.
 
-Text is parsed by `calitree.sql.dialect`, then resolved, typed and normalised by `calitree.sql.analyzer`.
+Text is parsed by `sql.parsing.dialect`, then resolved, typed and normalised by `calitree.sql.analyzer`.
 
 An `Expression` is a value: two of them are equal when their canonical SQL is. That text is what
 message keys consist of, so `items.family='DAIRY'` and `family = 'DAIRY'` use the same message.
@@ -18,8 +18,6 @@ from sqlglot.tokenizer_core import Token, TokenType
 from calitree.errors import ExpressionError, shortened
 from calitree.sql.analysis import Resolver
 from calitree.sql.analyzer import normalise
-from calitree.sql.chains import check_nesting, with_balanced_chains
-from calitree.sql.dialect import Calitree
 from calitree.sql.limits import (
     MAX_CHAIN,
     MAX_CHARACTERS,
@@ -28,9 +26,11 @@ from calitree.sql.limits import (
     flaw_of,
     on_deep_stack,
 )
-from calitree.sql.literal_lists import with_lists, without_lists
 from calitree.sql.nodes import display, kind_of, sql_text
-from calitree.sql.segments import MAX_DEPTH, Segments, nesting_of
+from calitree.sql.parsing.chains import check_nesting, with_balanced_chains
+from calitree.sql.parsing.dialect import Calitree
+from calitree.sql.parsing.literal_lists import with_lists, without_lists
+from calitree.sql.parsing.segments import MAX_DEPTH, Segments, nesting_of
 from calitree.types import Kind
 
 

@@ -24,9 +24,9 @@ from sqlglot import exp
 
 from calitree.errors import ExpressionError
 from calitree.sql.evaluator import evaluate
-from calitree.sql.literal_lists import list_of
 from calitree.sql.nodes import kind_of
 from calitree.sql.parser import Expression
+from calitree.sql.parsing.literal_lists import list_of
 from calitree.storage.statistics import Bounds, Mask
 from calitree.types import Kind
 

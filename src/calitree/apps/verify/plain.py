@@ -22,7 +22,7 @@ from calitree.interrupts import current, run
 from calitree.jointree.remainder import remaining_schema
 from calitree.jointree.schema import Schema
 from calitree.query.binder import Query
-from calitree.sql.literal_lists import with_values
+from calitree.sql.parsing.literal_lists import with_values
 from calitree.sql.quoting import quote
 from calitree.sql.spark import to_spark
 from calitree.storage.files import is_parquet

@@ -19,8 +19,8 @@ from sqlglot import exp
 
 from calitree.engines.reference.dates import extract, truncate
 from calitree.errors import ExpressionError
-from calitree.sql.literal_lists import list_of
 from calitree.sql.nodes import kind_of, quoted_sql
+from calitree.sql.parsing.literal_lists import list_of
 from calitree.sql.rules.arithmetic import decimals_of
 from calitree.sql.rules.conversions import CASTS, bits_of
 from calitree.sql.rules.text import SPACES, lower, upper

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from sqlglot import exp
 
 from calitree.sql.analysis import Analysis, Pair
-from calitree.sql.literal_lists import LiteralList, list_of
 from calitree.sql.nodes import double, kind_of, paren, quoted_sql, sql_text
+from calitree.sql.parsing.literal_lists import LiteralList, list_of
 from calitree.types import Kind
 
 
