@@ -131,9 +131,7 @@ def test_rows_by_a_condition(
 
 
 def test_constants_that_no_value_equals() -> None:
-    wide = _tree(
-        [dict.fromkeys(COLUMNS.names) | {"id": i, "item": 0} for i in range(9)], "local"
-    )
+    wide = _tree([dict.fromkeys(COLUMNS.names) | {"id": i, "item": 0} for i in range(9)], "local")
     for condition in ("id = 3000000000", "id = 2.5", "id = -1", "note = ''", "id = NULL"):
         for _ in range(5):
             wide.update("sales", delete=condition)
