@@ -40,7 +40,7 @@ from benchmarks.frame import (
     within,
 )
 from benchmarks.opponents import DuckDB, SparkSql, spark_frames
-from benchmarks.questions import star_graph
+from benchmarks.questions import keeping_no_messages, star_graph
 from benchmarks.whatif import in_memory
 from calitree import JoinGraph, WideTable
 from calitree.apps.regression.gram import Gram
@@ -103,8 +103,8 @@ class Prepared:
 
 def uncalibrated(graph: JoinGraph) -> WideTable:
     tree = graph.hypertree()
-    return WideTable(
-        Branch.new(graph.schema, graph.engine, tree, measures={"n": "count(*)"}, memory_limit=0)
+    return keeping_no_messages(
+        WideTable(Branch.new(graph.schema, graph.engine, tree, measures={"n": "count(*)"}))
     )
 
 

@@ -1,8 +1,8 @@
 """The paper's cube (§6, "Cubes in the Cloud"): the many-to-many chain of eight relations, fanout 10,
 domain 10, and 100 random questions that group by four of its nine attributes.
 
-For k = 0, 1, 2 a cube is built, and asked. Nothing that a question computes is kept for the next
-(`memory_limit=0`). Without a cube messages are passed for every question, in two ways: to the root that
+For k = 0, 1, 2 a cube is built, and asked. No message that a question computes is kept for the
+next. Without a cube messages are passed for every question, in two ways: to the root that
 is best for this question, as `WideTable.query` does; and to one and the same root, the best for the
 total. Questions are asked for the first time (planned, and the absorbed keys joined), and again.
 
@@ -24,6 +24,7 @@ import pyarrow as pa
 from benchmarks.chain import chain_files, chain_graph
 from benchmarks.compare import Answer, Answers
 from benchmarks.frame import Benchmark, Comparison, Contestant, Heat, Race, at_least, positive
+from benchmarks.questions import keeping_no_messages
 from calitree import JoinGraph, WideTable
 from calitree.apps.cube.cube import Cube
 from calitree.calibration.branch import Branch
@@ -158,8 +159,8 @@ def naive(race: Race, start: Callable[[], JoinGraph], dims: list[str]) -> None:
         plain = graph.hypertree()
         bag = Bag("all", frozenset(graph.schema.attributes), tuple(graph.schema.relations))
         tree = Hypertree((bag,), (), plain.relations, plain.rows)
-        wide = WideTable(
-            Branch.new(graph.schema, graph.engine, tree, measures=MEASURES, memory_limit=0)
+        wide = keeping_no_messages(
+            WideTable(Branch.new(graph.schema, graph.engine, tree, measures=MEASURES))
         )
         return {"total": wide.query().arrow()}
 
@@ -185,8 +186,8 @@ def naive(race: Race, start: Callable[[], JoinGraph], dims: list[str]) -> None:
 
 
 def uncalibrated(graph: JoinGraph) -> WideTable:
-    return WideTable(
-        Branch.new(graph.schema, graph.engine, graph.hypertree(), measures=MEASURES, memory_limit=0)
+    return keeping_no_messages(
+        WideTable(Branch.new(graph.schema, graph.engine, graph.hypertree(), measures=MEASURES))
     )
 
 

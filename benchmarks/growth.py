@@ -19,7 +19,14 @@ from benchmarks.compare import Answers, difference
 from benchmarks.data import star_files
 from benchmarks.frame import Bar, Benchmark, Comparison, Contestant, Heat, Race, positive
 from benchmarks.opponents import DuckDB
-from benchmarks.questions import MEASURES, ONE_PER_DIMENSION, TOTAL, star_graph, together
+from benchmarks.questions import (
+    MEASURES,
+    ONE_PER_DIMENSION,
+    TOTAL,
+    keeping_no_messages,
+    star_graph,
+    together,
+)
 from calitree import JoinGraph, WideTable
 from calitree.calibration.branch import Branch
 from calitree.engines.local import LocalEngine
@@ -77,7 +84,7 @@ def graph_of(files: Mapping[str, Path]) -> JoinGraph:
 def pivot(graph: JoinGraph) -> WideTable:
     """One query on a tree that keeps nothing: upward messages only, made anew every time."""
     given = graph.schema, graph.engine, graph.hypertree()
-    wide = WideTable(Branch.new(*given, measures=MEASURES, memory_limit=0))
+    wide = keeping_no_messages(WideTable(Branch.new(*given, measures=MEASURES)))
     TOTAL.ask(wide)
     return wide
 

@@ -27,7 +27,7 @@ from benchmarks.frame import (
     within,
 )
 from benchmarks.opponents import DuckDB
-from benchmarks.questions import MEASURES, TOTAL, Question, star_graph
+from benchmarks.questions import MEASURES, TOTAL, Question, keeping_no_messages, star_graph
 from calitree import WideTable
 from calitree.calibration import executor
 from calitree.calibration.snapshot import Snapshot
@@ -82,9 +82,8 @@ def options(parser: ArgumentParser) -> None:
 def run(given: Namespace, race: Race) -> None:
     files = star_files(given.rows, given.seed, given.data)
     graph = star_graph(files, "local")
-    arguments: dict[str, Any] = {"measures": MEASURES, "memory_limit": 0}
-    wide = graph.calibrate(**arguments, progress=False)
-    watched = graph.calibrate(**arguments, progress=False)
+    wide = keeping_no_messages(graph.calibrate(MEASURES, progress=False))
+    watched = keeping_no_messages(graph.calibrate(MEASURES, progress=False))
     duck = DuckDB(files)
     for question, bars in QUESTIONS:
         parts = split(watched, question)

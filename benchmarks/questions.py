@@ -22,6 +22,12 @@ from calitree.query.annotation import COUNT, Aggregate
 MEASURES = {"n": "count(*)", "units": "sum(sales.unit_sales)"}
 
 
+def keeping_no_messages(wide: WideTable) -> WideTable:
+    """A tree that keeps no message of one question for the next, but all else that it keeps."""
+    wide.state.store.memory_limit = 0
+    return wide
+
+
 @dataclass(frozen=True)
 class Question:
     """What `WideTable.query` takes, under a name to report it by."""

@@ -12,7 +12,14 @@ from benchmarks.compare import Answers
 from benchmarks.data import star_files
 from benchmarks.frame import Benchmark, Comparison, Contestant, Heat, Race, at_least, positive
 from benchmarks.opponents import SparkSql, messages_from, pass_messages, spark_frames
-from benchmarks.questions import MEASURES, TOTAL, Question, messages_of, star_graph
+from benchmarks.questions import (
+    MEASURES,
+    TOTAL,
+    Question,
+    keeping_no_messages,
+    messages_of,
+    star_graph,
+)
 from calitree import JoinGraph, WideTable
 from calitree.engines.hybrid import HybridEngine
 
@@ -60,7 +67,7 @@ def run(given: Namespace, race: Race) -> None:
         return star_graph(files, HybridEngine(session, in_process=DIMENSIONS))
 
     race.run(calibration(graph, opponent))
-    wide = graph().calibrate(MEASURES, memory_limit=0, progress=False)
+    wide = keeping_no_messages(graph().calibrate(MEASURES, progress=False))
     for questions, bar in ((AT_HOME, at_least(3000)), (AWAY, at_least(1 / 0.7))):
         for question in questions:
             ours = Contestant(OURS, partial(asked, question, wide), question.answers)

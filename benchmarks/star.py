@@ -1,7 +1,7 @@
 """A star of five dimensions: calibrating it, and asking the calibrated tree, against plain joins.
 
-Every question ends as an Arrow table on both sides. The tree keeps nothing of a question for the
-next (`memory_limit=0`), else all rounds but the first would find the messages of the one before.
+Every question ends as an Arrow table on both sides. The tree keeps no message of a question for
+the next, else all rounds but the first would find the messages of the one before.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from benchmarks.questions import (
     ONE_PER_DIMENSION,
     TOTAL,
     Question,
+    keeping_no_messages,
     messages_of,
     star_graph,
     together,
@@ -127,7 +128,7 @@ def run_side(side: Side, race: Race) -> None:
     race.run(pivot_heat(side))
     race.run(calibration_heat(side))
     race.run(from_files_heat(side))
-    wide = side.graph.calibrate(MEASURES, memory_limit=0, progress=False)
+    wide = keeping_no_messages(side.graph.calibrate(MEASURES, progress=False))
     state, share = state_near(side.opponent, 1 / 16)
     for question in delta_questions(state):
         notes: dict[str, Any] = {"plan": str(question.ask(wide).plan)}
@@ -140,7 +141,7 @@ def pivot_heat(side: Side) -> Heat:
     """One query, nothing calibrated: upward messages only, made anew every time."""
     graph = side.graph
     given = graph.schema, graph.engine, graph.hypertree()
-    wide = WideTable(Branch.new(*given, measures=MEASURES, memory_limit=0))
+    wide = keeping_no_messages(WideTable(Branch.new(*given, measures=MEASURES)))
     ours = Contestant(side.name, lambda: TOTAL.ask(wide).arrow(), TOTAL.answers)
     theirs = Contestant(side.opponent.name, partial(side.opponent.ask, TOTAL.sql), TOTAL.answers)
     name = "pivot, nothing calibrated"

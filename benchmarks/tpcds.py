@@ -11,6 +11,7 @@ from typing import Any
 
 from benchmarks.frame import Benchmark, Comparison, Contestant, Heat, Race
 from benchmarks.opponents import SparkSql, spark_frames
+from benchmarks.questions import keeping_no_messages
 from benchmarks.tpcds_data import store_channel, store_graph
 from benchmarks.tpcds_questions import MEASURES, QUESTIONS, TOTAL, Question
 from calitree import JoinGraph, WideTable
@@ -46,7 +47,7 @@ def run(given: Namespace, race: Race) -> None:
         return store_graph(files, HybridEngine(session, in_process=DIMENSIONS))
 
     race.run(calibration(graph, opponent))
-    wide = graph().calibrate(MEASURES, memory_limit=0, progress=False)
+    wide = keeping_no_messages(graph().calibrate(MEASURES, progress=False))
     for question in QUESTIONS:
         ours = Contestant(OURS, partial(asked, question, wide), question.answers)
         theirs = Contestant(THEIRS, partial(opponent.ask, question.sql), question.answers)

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from benchmarks.compare import Answer, Answers
 from benchmarks.frame import Bar, Benchmark, Comparison, Contestant, Heat, Race, at_least, positive
 from benchmarks.opponents import DuckDB
+from benchmarks.questions import keeping_no_messages
 from calitree import JoinGraph, WideTable
 from calitree.calibration.branch import Branch
 
@@ -115,7 +116,7 @@ def run(given: Namespace, race: Race) -> None:
 
 def run_case(case: Triangle, files: Mapping[str, Path], race: Race) -> None:
     graph, duck = triangle_graph(files), DuckDB(files)
-    wide = graph.calibrate(MEASURES, memory_limit=0, progress=False)
+    wide = keeping_no_messages(graph.calibrate(MEASURES, progress=False))
     questions: dict[str, tuple[Callable[[], pa.Table], str, tuple[Bar, ...]]] = {
         "count, nothing calibrated": (fresh_count(graph), COUNT, case.bars),
         "calibrate, then the total": (partial(calibrate_and_count, graph), COUNT, ()),
@@ -155,7 +156,7 @@ def forget(graph: JoinGraph) -> None:
 def fresh_count(graph: JoinGraph) -> Callable[[], pa.Table]:
     """The number of triangles, with nothing calibrated and the join made anew."""
     given = graph.schema, graph.engine, graph.hypertree()
-    wide = WideTable(Branch.new(*given, measures=MEASURES, memory_limit=0))
+    wide = keeping_no_messages(WideTable(Branch.new(*given, measures=MEASURES)))
 
     def count() -> pa.Table:
         forget(graph)

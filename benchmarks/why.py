@@ -6,7 +6,7 @@ attribute and every two of them (GROUPING SETS), on both sides: what it takes to
 each candidate, but not yet to judge them. Then every influence that is told is compared with the question
 asked again without these rows.
 
-All relations are in memory, and the tree keeps nothing of a question for the next (`memory_limit=0`).
+All relations are in memory, and the tree keeps no message of a question for the next.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from benchmarks.compare import Answer, Answers
 from benchmarks.data import star_files
 from benchmarks.frame import Bar, Benchmark, Comparison, Contestant, Heat, Race, positive, within
 from benchmarks.opponents import DuckDB
-from benchmarks.questions import star_graph
+from benchmarks.questions import keeping_no_messages, star_graph
 from benchmarks.whatif import in_memory
 from calitree.apps.explain.explanation import Explanation
 
@@ -49,7 +49,7 @@ def options(parser: ArgumentParser) -> None:
 
 def run(given: Namespace, race: Race) -> None:
     tables = planted(in_memory(star_files(given.rows, given.seed, given.data)), given.seed)
-    wide = star_graph(tables, "local").calibrate(MEASURES, memory_limit=0, progress=False)
+    wide = keeping_no_messages(star_graph(tables, "local").calibrate(MEASURES, progress=False))
     duck = DuckDB({})
     for name, table in tables.items():
         duck.connection.register("given", table)

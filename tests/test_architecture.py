@@ -145,3 +145,64 @@ def test_traces(name: str, request: pytest.FixtureRequest) -> None:
     assert not missing
     places = [calls.index(station) for station in stations]
     assert places == sorted(places)
+
+
+# -- caches ----------------------------------------------------------------------------------------
+
+SMALL_CACHES = {
+    "engines/hybrid/worker.py": "LRUCache",  # one engine, in a process of Spark's
+    "engines/local/vm/products.py": "LRUCache",  # whether a semiring is a polynomial
+    "storage/filesystem.py": "LRUCache",  # a file system for each bucket
+    "storage/parquet.py": "LRUCache",  # statistics, for each column of a file
+}
+"""Caches beside the budget, which hold little whatever is asked."""
+
+CONSTANTS = {
+    "engines/api/protocol.py",
+    "engines/api/semiring.py",
+    "engines/hybrid/packaging.py",
+    "engines/local/scan/aggregation.py",
+    "engines/local/vm/parallel.py",
+    "engines/spark/session/jvm.py",
+    "saved/guard/trust.py",
+    "sql/evaluator.py",
+    "storage/json_codec.py",
+    "user_cache.py",
+}
+"""Where `functools.cache` is used: functions of a handful of constants, or of one run."""
+
+WEAK_TABLES = {
+    "calibration/revisions.py",  # revisions that are in use
+    "engines/api/protocol.py",  # the budgets of engines
+    "engines/hybrid/engine.py",  # which messages of a relation were too large
+    "engines/hybrid/packaging.py",  # the sessions that have calitree
+    "engines/local/engine.py",  # contractions that were asked for
+    "engines/local/tables/filters.py",  # what counts into the budget, by columns
+    "calibration/store.py",  # the stores that share messages
+    "jointree/augment.py",  # a counter for each engine
+    "memory/budget.py",  # the trees in use
+    "process/locks.py",  # all locks
+    "saved/location.py",  # which table is in which file
+}
+"""Where objects are the keys of weak tables: these go with the object, and have little of their own."""
+
+
+def uses(path: Path, names: set[str]) -> bool:
+    """Whether a file has one of these names, not only in its prose."""
+    return bool(re.search(rf"(?<!`)\b({'|'.join(names)})\b(?!`)", path.read_text()))
+
+
+def test_every_cache_counts_into_the_budget_or_is_small() -> None:
+    """A new cache is a `BudgetedCache`; what holds little in any case is named here."""
+    places = {str(path.relative_to(PACKAGE)): path for path in SOURCES}
+    assert {p for p, path in places.items() if uses(path, {"lru_cache"})} == set()
+    small = {p for p, path in places.items() if uses(path, {"LRUCache"})}
+    assert small - {"cache.py"} == set(SMALL_CACHES)
+    constant = {
+        p
+        for p, path in places.items()
+        if re.search(r"^from functools import .*\bcache\b", path.read_text(), re.M)
+    }
+    assert constant == CONSTANTS
+    tables = {"WeakKeyDictionary", "WeakValueDictionary", "WeakSet"}
+    assert {p for p, path in places.items() if uses(path, tables)} == WEAK_TABLES

@@ -220,7 +220,7 @@ def new_wide(rows: int = 50) -> ct.WideTable:
 
 
 def check_store(store: Store) -> None:
-    assert store.kept_bytes == sum(store._kept.values())
+    assert store.kept_bytes == sum(size for _, size in store._kept.values())
     known = {message for alike in store._messages.values() for message in alike}
     assert set(store._kept) <= known
     assert {key for keys in store._times.values() for key in keys} == set(store._messages)

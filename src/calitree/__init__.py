@@ -21,6 +21,7 @@ What is exported:
 * `Result`, `Difference`, `Groups`, `Selected`, `Plan`, `MessageKey`: what comes back;
 * `aggregate`, `CustomMeasure`, `Semiring`, `semiring`: measures beyond SQL's aggregates;
 * `Question`, `Bag`, `Hypertree`, `Joinable`: questions, trees and relations to add as values;
+* `Memory`, `Holding`: who holds what in memory;
 * `saved`, `Status`, `RelationStatus`, `Stream`: saved trees, and rows that keep coming;
 * `Cube`, `Estimate`, `Explanation`, `Search`, `Score`, `Scored`, `Verification`, `Check`: results of the
   applications, which are methods of `WideTable`; `application` adds another;
@@ -61,6 +62,7 @@ from calitree.join_graph import open_tree as open
 from calitree.jointree.augment import Joinable
 from calitree.jointree.bag import Bag
 from calitree.jointree.hypertree import Hypertree
+from calitree.memory.report import Holding, Memory
 from calitree.query.binder import Question
 from calitree.query.custom import CustomMeasure, aggregate
 from calitree.results.diff import Difference
@@ -114,9 +116,11 @@ __all__ = [
     "FileCheck",
     "Fsck",
     "Groups",
+    "Holding",
     "Hypertree",
     "JoinGraph",
     "Joinable",
+    "Memory",
     "MessageKey",
     "MissingRelationError",
     "ModelError",

@@ -2,7 +2,9 @@
 
 - A value derived from an immutable object is a `cached_property`. It takes no lock: two threads may both
   compute it, and both results are right.
-- Values by key go into an `LRUCache`, which is bounded. It too computes without holding its lock.
+- Values by key go into a `BudgetedCache` of `memory/budget.py`: their bytes count into `memory_limit`. It
+  too computes without holding a lock.
+- A few small values of a module, whatever is asked, go into an `LRUCache`.
 - `functools.cache` is for pure functions that are called with a handful of constants.
 - What must exist only once, such as a number given to one thing, is made under the lock of its owner.
 """
@@ -81,11 +83,6 @@ class LRUCache(Generic[V]):
                 self._values.move_to_end(key)
                 if len(self._values) > self.limit:
                     self._values.popitem(last=False)
-
-    def values(self) -> list[V]:
-        """All values that are kept."""
-        with self._lock:
-            return list(self._values.values())
 
     def clear(self) -> None:
         """Forget all values."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
-from calitree.calibration.branch import MEMORY_LIMIT, Branch
+from calitree.calibration.branch import Branch
 from calitree.calibration.state import Mode
 from calitree.engines.api.protocol import Engine
 from calitree.engines.registry import engine_of
@@ -204,7 +204,7 @@ class JoinGraph:
         where: str | None = None,
         *,
         tree: Hypertree | None = None,
-        memory_limit: int = MEMORY_LIMIT,
+        memory_limit: int | None = None,
         maintenance: Mode = "lazy",
         progress: Progress | bool | None = None,
     ) -> WideTable:
@@ -215,7 +215,10 @@ class JoinGraph:
             group_by: The columns that the pivot query groups by.
             where: The pivot query's filter, as SQL.
             tree: A tree made by `hypertree`; the computed one by default.
-            memory_limit: Bytes of the messages that later queries may keep beside the pivot's own.
+            memory_limit: Bytes that may be kept to be used again, beside the data: messages, plans, what
+                was computed of columns. By default a quarter of the machine's memory, but at least 1 GB.
+                Trees of one graph share the largest of their limits; `WideTable.memory` tells who holds
+                what.
             maintenance: What happens to messages when relations are updated. `"lazy"`: a query refreshes
                 those that it needs. `"eager"`: every update refreshes all. `"recompute"`: a query computes
                 those that it needs anew.
@@ -266,6 +269,7 @@ def open_tree(
     version: int | None = None,
     *,
     allow: Allow | None = None,
+    memory_limit: int | None = None,
 ) -> WideTable:
     """Open a tree that `WideTable.save` has saved; in `calitree` it is called `open`.
 
@@ -279,6 +283,8 @@ def open_tree(
         version: The number of an older version; the newest by default.
         allow: Directories, files or URLs outside of the tree, with all that is below them, and names of
             Spark's tables, that may be read although somebody else has saved the tree.
+        memory_limit: As for `JoinGraph.calibrate`; by default that of the tree when it was saved, but not
+            more than the default of this machine.
 
     Returns:
         The wide table, as it was saved.
@@ -293,7 +299,7 @@ def open_tree(
         >>> open_tree("tree", engine="local").query().rows()
         [{'n': 2}]
     """
-    return WideTable(*read_tree(path, engine_of(engine), version, allow))
+    return WideTable(*read_tree(path, engine_of(engine), version, allow, memory_limit))
 
 
 def _pairs(left: str, right: str, on: On | None) -> list[tuple[str, str]]:

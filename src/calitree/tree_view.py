@@ -11,11 +11,12 @@ from calitree.calibration.executor import answer, plan
 from calitree.calibration.planning.plan import Plan
 from calitree.calibration.snapshot import Snapshot
 from calitree.calibration.state import Mode, TreeState
-from calitree.engines.api.protocol import Engine
+from calitree.engines.api.protocol import Engine, on_spark
 from calitree.engines.registry import CLASSES, engine_of
 from calitree.errors import STACK_USED_UP, QueryError, unpicklable
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.schema import Schema
+from calitree.memory.report import Holding, Memory
 from calitree.query.binder import MeasureLike, Measures, Question
 from calitree.results.result import Result
 from calitree.saved.location import Saves, unchanged_since
@@ -137,6 +138,33 @@ class TreeView:
             [0, 1]
         """
         return self.branch.versions
+
+    def memory(self) -> Memory:
+        """Tell who holds what in memory.
+
+        Whatever is kept to be used again counts into one budget, that of all trees on this engine, of the
+        largest `memory_limit` among them.
+
+        Returns:
+            What is kept, by kind, and what the data itself takes; `print` shows it.
+
+        Example:
+            >>> [holding.kind for holding in wide.memory().data]
+            ['relations', 'messages of pivots', 'dictionaries']
+        """
+        store, spark = self.state.store, on_spark(self.engine)
+        tables = [
+            relation.table
+            for relation in self.schema.relations.values()
+            if spark is None or not spark.is_on_spark((relation.table,))
+        ]
+        data = [
+            Holding("relations", len(tables), sum(table.nbytes for table in tables)),
+            Holding("messages of pivots", len(store.pinned), store.pinned_bytes),
+        ]
+        budget = store.budget
+        budget.trim()
+        return Memory(budget.limit, budget.holdings, (*data, *budget.data()))
 
     def query(
         self,

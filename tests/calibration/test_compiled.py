@@ -147,8 +147,9 @@ def test_a_remembered_plan_uses_its_messages() -> None:
     assert wide.plan(**in_city("Loja")).computed
 
 
-def test_where_nothing_is_kept_the_plan_is_remembered_too() -> None:
-    wide, spy = shop(memory_limit=0)
+def test_where_no_message_is_kept_the_plan_is_remembered_too() -> None:
+    wide, spy = shop()
+    wide.state.store.memory_limit = 0
     question = in_city("Quito")
     plan = wide.plan(**question)
     first, again = spy.asked(wide, question), spy.asked(wide, question)

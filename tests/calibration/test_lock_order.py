@@ -25,7 +25,7 @@ WATCHED = {
     "Updated._lock": "SharedLock",
     "TreeState._lock": "BriefLock",
     "Codebook.lock": "SharedLock",
-    "LRUCache._lock": "BriefLock",
+    "Budget._lock": "BriefLock",
 }
 """Locks of objects without Spark; each module makes them by this name of `calitree.process.locks`."""
 

@@ -18,7 +18,7 @@ import pytest
 
 import calitree as ct
 from calitree import CalitreeError, QueryError, SchemaError, WideTable
-from calitree.calibration import revisions
+from calitree.calibration import history, revisions
 from calitree.calibration.branch import VERSIONS_KEPT
 from calitree.calibration.planning import staleness
 from calitree.calibration.planning.plan import Plan
@@ -601,7 +601,7 @@ def test_a_what_if_of_more_updates_than_are_remembered(
     wide: WideTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It cannot be told any more what came since; the answer is then not computed from the one before."""
-    monkeypatch.setattr(revisions, "CHANGES_REMEMBERED", 2)
+    monkeypatch.setattr(history, "CHANGES_REMEMBERED", 2)
     assert total(wide) == TOTAL
     supposed = wide.what_if()
     for _ in range(5):

@@ -35,7 +35,7 @@ from hypothesis.stateful import (
 import calitree as ct
 from calitree.apps.verify.check import compare, same
 from calitree.apps.verify.plain import attributes_of, query_sql, wide_sql
-from calitree.calibration import revisions
+from calitree.calibration import history, revisions
 from calitree.calibration.planning import staleness
 from calitree.calibration.planning.plan import Plan
 from calitree.calibration.state import MODES
@@ -110,12 +110,12 @@ class Versions(RuleBasedStateMachine):
         super().__init__()
         self.known: list[Known] = []
         self.pending: list[tuple[Known, Future[Plan]]] = []
-        self.constants = revisions.MERGE_RATIO, revisions.CHANGES_REMEMBERED, staleness.SENDING
+        self.constants = revisions.MERGE_RATIO, history.CHANGES_REMEMBERED, staleness.SENDING
 
     def teardown(self) -> None:
         for _, done in self.pending:
             done.result()
-        revisions.MERGE_RATIO, revisions.CHANGES_REMEMBERED, staleness.SENDING = self.constants
+        revisions.MERGE_RATIO, history.CHANGES_REMEMBERED, staleness.SENDING = self.constants
 
     # -- the tree --------------------------------------------------------------------------------
 
@@ -127,7 +127,7 @@ class Versions(RuleBasedStateMachine):
         )
         # With 0 parts of a relation are never put together, else almost always: tables are small.
         revisions.MERGE_RATIO = data.draw(st.sampled_from([0, 1, 4]), label="put together")
-        revisions.CHANGES_REMEMBERED = data.draw(st.sampled_from([2, 2_048]), label="remembered")
+        history.CHANGES_REMEMBERED = data.draw(st.sampled_from([2, 2_048]), label="remembered")
         # With 0 messages are refreshed as if tables were large, else mostly computed.
         staleness.SENDING = data.draw(st.sampled_from([0, 0, 10_000]), label="sending")
         self.mode = data.draw(st.sampled_from(MODES[:1] * 2 + MODES), label="maintenance")

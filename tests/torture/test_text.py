@@ -22,6 +22,7 @@ from calitree.engines.local.annotation import columns, labels
 from calitree.engines.local.delta import matches
 from calitree.engines.local.tables import filters
 from calitree.engines.local.vm import parallel
+from calitree.memory.budget import ENTRY_BYTES
 from calitree.sql.kernels import comparison, text
 from tests.support.engines import LOCAL, engine_named, spark_engine_named
 
@@ -287,7 +288,8 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for i in range(20):
         assert wide.query(where=f"t < '{i:03}'").rows() == [{"n": i}]
     (relation,) = wide.schema.relations.values()
-    assert filters.kept_bytes(relation.table.columns) == 3 * 25
+    masks = filters._KEPT[relation.table.columns].masks
+    assert len(masks) == 3 and masks.nbytes == 3 * (25 + ENTRY_BYTES)
 
 
 @pytest.mark.parametrize(

@@ -12,17 +12,16 @@ from calitree.calibration.revisions import Change, updated
 from calitree.calibration.snapshot import Snapshot
 from calitree.calibration.state import Mode, TreeState
 from calitree.calibration.store import Store
-from calitree.engines.api.protocol import Engine
+from calitree.engines.api.protocol import Engine, budget_of
 from calitree.errors import ConflictError, QueryError, UpdateError
 from calitree.interrupts import uninterrupted
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.schema import Relation, Schema
+from calitree.memory.budget import default_limit
 from calitree.process.locks import SharedLock
 from calitree.progress import Progress
 from calitree.query.binder import MeasureLike, Question
 
-MEMORY_LIMIT = 1 << 30
-"""Bytes of the messages that delta queries may keep beside the pivot's own."""
 TOTAL = Question()
 
 VERSIONS_KEPT = 100
@@ -68,7 +67,7 @@ class Branch:
         measures: Mapping[str, MeasureLike],
         pivot: Question = TOTAL,
         *,
-        memory_limit: int = MEMORY_LIMIT,
+        memory_limit: int | None = None,
         maintenance: Mode = "lazy",
     ) -> Branch:
         """A tree that has no message yet: `refresh` computes all of them, a query those it needs."""
@@ -76,9 +75,9 @@ class Branch:
             raise QueryError(
                 "The tree was made for another join graph; make it anew with g.hypertree()."
             )
-        state = TreeState(
-            engine, tree, dict(measures), pivot, Store(memory_limit), maintenance=maintenance
-        )
+        limit = default_limit() if memory_limit is None else memory_limit
+        store = Store(limit, budget=budget_of(engine))
+        state = TreeState(engine, tree, dict(measures), pivot, store, maintenance=maintenance)
         return cls(Snapshot(state, 0, schema).checked())
 
     def extended(self, schema: Schema, tree: Hypertree) -> Branch:

@@ -61,6 +61,12 @@ class Call:
         ready = tuple(given for given in inputs if isinstance(given, Input))
         self._ready = self._linear(ready) if len(ready) == len(inputs) else None
 
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes it takes, without its inputs' rows."""
+        columns = sum(len(output.columns) for output in self.outputs)
+        return 1_000 + 300 * len(self.inputs) + 500 * columns + 2_000 * len(self.sends)
+
     def linear(self, messages: Mapping[Edge, Message]) -> Linear:
         """Its contraction, given the messages that the run has computed so far."""
         return self._ready or self._linear(
@@ -218,6 +224,11 @@ class Compiled:
     absorb: Call
     reused: tuple[Message, ...]
     refreshing: Mapping[MessageKey | None, Measured] = field(default_factory=dict)
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes it takes, without what it means and the messages that it reuses."""
+        return 1_500 + sum(call.nbytes for call in (*self.sends, self.absorb))
 
     def explained(self, engine: Engine) -> Compiled:
         """The same, with the ways in which the engine would compute its contractions."""

@@ -154,7 +154,7 @@ def _adjusted(snapshot: Snapshot) -> Answer | None:
 
 def _remember(snapshot: Snapshot, answer: Table) -> None:
     """Keep the pivot's answer: that of the next version may be computed from it."""
-    if answer.nbytes <= MAX_ANSWER_BYTES:
+    if snapshot.cache.answer is None and answer.nbytes <= MAX_ANSWER_BYTES:
         snapshot.cache.answer = answer
 
 

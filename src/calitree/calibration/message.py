@@ -18,14 +18,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, fields
 from typing import Any, Literal, TypeAlias
 
-from calitree.cache import LRUCache, cached_property
+from calitree.cache import cached_property
 from calitree.engines.api.contraction import Table, parts_of_column
 from calitree.engines.api.semiring import Scalar, Semiring
-from calitree.query.annotation import Aggregate, Annotation, Augment, Exclude, Update
+from calitree.memory.budget import Budget, BudgetedCache
+from calitree.query.annotation import Aggregate, Annotation, Augment, Exclude, Select, Update
 from calitree.sql.parser import Expression
 from calitree.storage.json_codec import MalformedError, parse, reader
 from calitree.storage.table_format import SavedMessage
 
+COLUMN_BYTES = 2_000
+"""About what the aggregate of a column takes."""
 TEXTS_CACHED = 1_000
 """Aggregates of which a saved message remembers the column."""
 
@@ -150,9 +153,11 @@ def _encoded(value: Expression | Semiring) -> Any:
 class ColumnsByText(Mapping[Aggregate, str]):
     """The columns of a saved message, which knows its aggregates only by their text."""
 
-    def __init__(self, names: Mapping[str, str]) -> None:
+    def __init__(self, names: Mapping[str, str], budget: Budget) -> None:
         self.names = dict(names)
-        self._by_aggregate = LRUCache[str](TEXTS_CACHED)
+        self._by_aggregate = BudgetedCache[Aggregate, str](
+            budget, "measures", lambda _: COLUMN_BYTES, limit=TEXTS_CACHED
+        )
 
     def __getitem__(self, aggregate: Aggregate) -> str:
         def look_up() -> str:
@@ -181,6 +186,13 @@ class Message:
     table: Table
     columns: Mapping[Aggregate, str]
     shelved: Shelved | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes it takes: its rows, its columns, and its key."""
+        filters = (a.predicate for a in self.key.annotations if isinstance(a, Select))
+        parts = len(self.columns) + len(self.key.annotations)
+        return 2_500 + 700 * parts + sum(part.nbytes for part in filters) + self.table.nbytes
 
     def has_columns(self, aggregates: Iterable[Aggregate]) -> bool:
         """Whether it has a column for each of these."""

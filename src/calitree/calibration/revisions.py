@@ -13,11 +13,12 @@ from secrets import randbits
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
-from calitree.cache import LRUCache
+from calitree.calibration.history import History
 from calitree.engines.api.contraction import Table
-from calitree.engines.api.protocol import Engine, on_spark, updatable
+from calitree.engines.api.protocol import Engine, budget_of, on_spark, updatable
 from calitree.engines.api.signed import Signed
 from calitree.jointree.schema import Relation
+from calitree.memory.budget import Budget, BudgetedCache
 from calitree.process.locks import SharedLock
 from calitree.types import Kind
 
@@ -27,8 +28,8 @@ Rows: TypeAlias = Any
 MERGE_RATIO = 4
 """Once one row in so many has come or gone, all parts of a relation are merged into one table."""
 
-CHANGES_REMEMBERED = 2_048
-"""How many updates back a relation can at least tell what has changed since."""
+CHANGE_BYTES, PART_BYTES = 10_000, 4_000
+"""A revision and its change, and a part of a relation, beside the rows."""
 
 
 def new_revision() -> int:
@@ -61,6 +62,14 @@ class Change:
             else:
                 columns &= rows.null_free
         return columns
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        every = self.inserted + self.deleted
+        return CHANGE_BYTES + sum(
+            int(rows.nbytes) if is_arrow(rows) else 8 * count(rows) for rows in every
+        )
 
     def __bool__(self) -> bool:
         return bool(self.inserted or self.deleted)
@@ -106,8 +115,10 @@ class Updated(Signed):
         self._lock = SharedLock()
         self.length: int = before.length + 1 if isinstance(before, Updated) else 1
         """How many changes it is away from the relation as first loaded."""
+        known: History | None = before.history if isinstance(before, Updated) else None
+        self.history: History = known or History(budget_of(engine))
         _UPDATED[id(engine), revision] = self
-        if self.length % CHANGES_REMEMBERED == 0:
+        if self.history.add(self, self.length, change.nbytes):
             self._forget()
 
     @property
@@ -150,7 +161,7 @@ class Updated(Signed):
     def _forget(self) -> None:
         """Drop the revisions of long ago, which would stay in memory for ever."""
         for table in self.back():
-            if table.length <= self.length - CHANGES_REMEMBERED:
+            if table.length <= self.history.forgettable:
                 table._signed  # noqa: B018 - so that it can do without the one before
                 table.before = None
                 return
@@ -179,8 +190,13 @@ class Updated(Signed):
         base, came, went = first.plus[0], first.plus[1:] + latest.plus, first.minus + latest.minus
         touched = sum(part.rows for part in (*came, *went))
         if touched * MERGE_RATIO > base.rows and is_in_process(self.engine, (base, *came, *went)):
-            return Signed((updatable(self.engine).settle((base, *came), went),))
-        return Signed((base, *_merged(self.engine, came)), _merged(self.engine, went))
+            parts = Signed((updatable(self.engine).settle((base, *came), went),))
+        else:
+            parts = Signed((base, *_merged(self.engine, came)), _merged(self.engine, went))
+        known = {id(part) for part in (*first.plus, *first.minus)}
+        new = [part for part in (*parts.plus, *parts.minus) if id(part) not in known]
+        self.history.count(self, self.length, sum(PART_BYTES + part.nbytes for part in new))
+        return parts
 
 
 def updated(engine: Engine, old: Relation, change: Change) -> Relation:
@@ -200,10 +216,12 @@ A saved tree may be open twice, and tables of one engine mean nothing to another
 class Changes:
     """What turns one revision of a relation into another: earlier, later, or on another branch."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, budget: Budget) -> None:
         self.engine = engine
-        self._paths = LRUCache[tuple[Change, ...]](1_000)
-        self._loaded = LRUCache[Signed](64)
+        self._paths = BudgetedCache[object, tuple[Change, ...]](
+            budget, "history", lambda path: 8 * len(path), limit=1_000
+        )
+        self._loaded = BudgetedCache[object, Signed](budget, "history", _loaded_bytes, limit=64)
 
     def touched(self, then: int, now: Relation) -> int | None:
         """How many rows come and go; None if that is not known."""
@@ -278,6 +296,10 @@ def loaded(engine: Engine, name: str, changes: Sequence[Change]) -> Signed:
     inserted = [rows for change in changes for rows in change.inserted]
     deleted = [rows for change in changes for rows in change.deleted]
     return Signed(_tables(engine, name, inserted), _tables(engine, name, deleted))
+
+
+def _loaded_bytes(rows: Signed) -> int:
+    return CHANGE_BYTES + rows.nbytes
 
 
 def _tables(engine: Engine, name: str, rows: Sequence[Rows]) -> tuple[Table, ...]:

@@ -8,11 +8,12 @@ from it and from the store are beside it, in `cache`.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import ref
 
-from calitree.cache import LRUCache, cached_property
+from calitree.cache import cached_property
 from calitree.calibration.adjust import Adjustment
 from calitree.calibration.compiler import Compiled
 from calitree.calibration.planning.placement import (
@@ -28,6 +29,7 @@ from calitree.engines.api.protocol import Updatable, missing_methods
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.remainder import remaining_schema, remaining_tree
 from calitree.jointree.schema import Relation, Schema
+from calitree.memory.budget import Budget, BudgetedCache
 from calitree.query.binder import MeasureLike, Query, Question, bind
 from calitree.query.measure import Measure, measure_of
 from calitree.types import Kind
@@ -36,20 +38,26 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+NBYTES = attrgetter("nbytes")
+
+
 class Bindings(NamedTuple):
     """What questions and measures mean.
 
     That depends on which columns have no NULL, so versions that agree there share it.
     """
 
-    projections: LRUCache[Projection]
-    measures: LRUCache[Measure]
+    projections: BudgetedCache[object, Projection]
+    measures: BudgetedCache[object, Measure]
 
     @classmethod
-    def empty(cls) -> Bindings:
+    def empty(cls, budget: Budget) -> Bindings:
         """With nothing bound yet."""
         limit = QUESTIONS_REMEMBERED
-        return cls(LRUCache[Projection](limit), LRUCache[Measure](limit))
+        return cls(
+            BudgetedCache(budget, "questions", NBYTES, limit=limit),
+            BudgetedCache(budget, "measures", NBYTES, limit=limit),
+        )
 
 
 class SnapshotCache:
@@ -58,21 +66,36 @@ class SnapshotCache:
     It has no lock: whoever sets a field sets a value that is right, and the last one stays.
     """
 
-    def __init__(self) -> None:
-        self.answer: Table | None = None
-        """The pivot's."""
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
         self.adjustments: dict[str, Adjustment] = {}
         """By the relation that changes."""
-        self._plans: tuple[int, LRUCache[Compiled]] | None = None
+        self._plans: tuple[int, BudgetedCache[object, Compiled]] | None = None
 
-    def plans(self, epoch: int) -> LRUCache[Compiled]:
+    @cached_property
+    def _answers(self) -> BudgetedCache[str, Table]:
+        return BudgetedCache(self.budget, "answers", NBYTES)
+
+    @property
+    def answer(self) -> Table | None:
+        """The pivot's, if it is kept."""
+        return self._answers.get("pivot")
+
+    @answer.setter
+    def answer(self, table: Table) -> None:
+        self._answers.put("pivot", table)
+
+    def plans(self, epoch: int) -> BudgetedCache[object, Compiled]:
         """The plans made when the store was at its `epoch`, by the key of their question.
 
         Others may hold messages that were evicted, and miss those that are new.
         """
         known = self._plans
         if known is None or known[0] != epoch:
-            self._plans = known = epoch, LRUCache[Compiled](QUESTIONS_REMEMBERED)
+            plans = BudgetedCache[object, Compiled](
+                self.budget, "plans", NBYTES, limit=QUESTIONS_REMEMBERED
+            )
+            self._plans = known = epoch, plans
         return known[1]
 
     def forget_plans(self) -> None:
@@ -94,9 +117,19 @@ class Snapshot:
     state: TreeState
     number: int
     schema: Schema
-    bindings: Bindings = field(default_factory=Bindings.empty)
+    bound_before: Bindings | None = None
+    """What questions mean in the version before, if they mean the same here."""
     previous: Previous | None = None
-    cache: SnapshotCache = field(default_factory=SnapshotCache)
+
+    @cached_property
+    def bindings(self) -> Bindings:
+        """What questions mean here."""
+        return self.bound_before or Bindings.empty(self.state.store.budget)
+
+    @cached_property
+    def cache(self) -> SnapshotCache:
+        """What was derived from it."""
+        return SnapshotCache(self.state.store.budget)
 
     def checked(self) -> Snapshot:
         """Raise an error if the pivot asks for what the graph does not have."""

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from calitree.cache import LRUCache, cached_property
+from calitree.cache import cached_property
 from calitree.calibration.planning.placement import Subtrees
 from calitree.calibration.revisions import Changes, Updated
 from calitree.calibration.store import Store
@@ -14,6 +14,7 @@ from calitree.engines.api.protocol import Engine, updatable
 from calitree.errors import QueryError
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.schema import Relation
+from calitree.memory.budget import BudgetedCache
 from calitree.process.locks import BriefLock
 from calitree.query.binder import MeasureLike, Question
 from calitree.storage.file_log import FileLog
@@ -70,9 +71,14 @@ class TreeState:
     def __post_init__(self) -> None:
         if not self.measures:
             raise QueryError("Ask for at least one measure.")
-        self._changes = Changes(self.engine)
+        self._changes = Changes(self.engine, self.store.budget)
         self.maintain(self.maintenance)
-        self.subtrees = LRUCache[tuple[Hypertree, Subtrees]](QUESTIONS_REMEMBERED)
+        self.subtrees = BudgetedCache[object, tuple[Hypertree, Subtrees]](
+            self.store.budget,
+            "plans",
+            lambda known: 600 * sum(1 + len(subtree.columns) for subtree in known[1].values()),
+            limit=QUESTIONS_REMEMBERED,
+        )
         self._lock = BriefLock()
 
     def types_of(self, relation: Relation) -> ArrowTypes:

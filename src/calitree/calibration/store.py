@@ -1,19 +1,22 @@
 """The messages of a calibrated tree, by key. Reuse is `store.find(key, aggregates)`.
 
-The pivot's messages are pinned. Messages that delta queries compute are kept as long as they fit a limit;
-the least recently used are evicted first. Messages of an opened tree wait on a shelf, until somebody asks
-for their key; if evicted they go back there.
+The pivot's messages are pinned. Messages that delta queries compute are kept as long as they fit the limit of
+this tree, the least recently used evicted first, and the budget of all trees on the engine (`budget`). Messages
+of an opened tree wait on a shelf, until somebody asks for their key; if evicted they go back there.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
+from typing import cast
+from weakref import WeakSet, ref
 
 from calitree.calibration.message import ColumnsByText, Message, MessageKey, Shelved
 from calitree.engines.api.contraction import Table
 from calitree.errors import DamagedError
 from calitree.interrupts import uninterrupted
+from calitree.memory.budget import Budget, Entry
 from calitree.process.locks import SharedLock
 from calitree.query.annotation import Aggregate
 from calitree.storage.filesystem import shown
@@ -40,13 +43,22 @@ class Store:
         memory_limit: int,
         shelved: Iterable[Shelved] = (),
         restore: Restore | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self.memory_limit = memory_limit
+        self.budget = Budget() if budget is None else budget
+        """That of all trees on the engine; `memory_limit` is this tree's part in it."""
+        if budget is not None:
+            budget.admit_tree(self, memory_limit)
+        self._family = _Family()
+        self._family.add(self)
+        self._condemned: deque[Entry] = deque()
+        """Entries that others need the room of, to be evicted by the next who takes the lock."""
         self.epoch = 0
         self.kept_bytes = 0
         self._messages: dict[MessageKey, tuple[Message, ...]] = {}
-        self._kept: OrderedDict[Message, int] = OrderedDict()
-        """Those that may be evicted, and their bytes, in the order of their last use."""
+        self._kept: OrderedDict[Message, tuple[Entry, int]] = OrderedDict()
+        """Those that may be evicted, and the bytes of their rows, in the order of their last use."""
         self._times: dict[MessageKey, dict[MessageKey, None]] = {}
         """For each message whatever its revisions, the keys of those at some, latest last."""
         self._shelf: dict[str, list[Shelved]] = {}
@@ -64,10 +76,14 @@ class Store:
     def branch(self) -> Store:
         """A copy of this store, which changes independently from now on."""
         with self._lock:
-            other = Store(self.memory_limit, (), self._restore)
+            other = Store(self.memory_limit, (), self._restore, self.budget)
             other.kept_bytes, other.has_revisions = self.kept_bytes, self.has_revisions
             other._messages = dict(self._messages)
             other._kept = self._kept.copy()
+            other._family = self._family
+            self._family.add(other)
+            for entry, _ in self._kept.values():
+                self.budget.share(entry)
             other._times = {key: dict(times) for key, times in self._times.items()}
             other._shelf = {digest: list(shelved) for digest, shelved in self._shelf.items()}
             other.damaged, other._was_pinned = dict(self.damaged), set(self._was_pinned)
@@ -138,24 +154,55 @@ class Store:
 
     def _unpin(self, message: Message) -> None:
         """Allow a message to be evicted, and evict as many as do not fit."""
-        self._kept[message] = size = message.table.nbytes
+        if message not in self._messages.get(message.key, ()):
+            return  # it was evicted meanwhile
+        entry, size = self._entry(message), message.table.nbytes
+        self._kept[message] = entry, size
         self.kept_bytes += size
-        if size > self.memory_limit:
+        if size > self.memory_limit or not self.budget.admit(entry):
             self._evict(message)
         while self.kept_bytes > self.memory_limit:
             self._evict(next(iter(self._kept)))
+        self._evict_condemned()
+
+    def _entry(self, message: Message) -> Entry:
+        return Entry(ref(self._family), message, "messages", message.nbytes)
 
     def _evict(self, message: Message) -> None:
-        self.kept_bytes -= self._kept.pop(message)
+        self._unkeep(message)
         self._remove(message)
         if message.shelved is not None:
             self._shelf.setdefault(message.key.digest, []).append(message.shelved)
 
+    def _unkeep(self, message: Message) -> None:
+        entry, size = self._kept.pop(message)
+        self.budget.release(entry)
+        self.kept_bytes -= size
+
+    def condemn(self, entry: Entry) -> None:
+        """Evict a message that others need the room of: at once, unless somebody is changing something."""
+        self._condemned.append(entry)
+        if self._lock.acquire(blocking=False):
+            try:
+                self._evict_condemned()
+            finally:
+                self._lock.release()
+
+    def _evict_condemned(self) -> None:
+        while self._condemned:
+            entry = self._condemned.popleft()
+            message = cast(Message, entry.key)
+            if self._kept.get(message, (None,))[0] is entry:
+                self._evict(message)
+
     def touch(self, messages: Iterable[Message]) -> None:
         """Note that these were used now."""
         with self._lock:
+            self._evict_condemned()
             for message in messages:
-                if message in self._kept:
+                kept = self._kept.get(message)
+                if kept is not None:
+                    kept[0].used = True
                     self._kept.move_to_end(message)
 
     @uninterrupted()
@@ -163,7 +210,7 @@ class Store:
         """Keep for as long as the tree lives. Those of other revisions may be evicted from now on."""
         with self._lock:
             if message in self._kept:
-                self.kept_bytes -= self._kept.pop(message)
+                self._unkeep(message)
             elif message in self._messages.get(message.key, ()):
                 return
             else:
@@ -186,7 +233,9 @@ class Store:
             for known in self._messages.get(message.key, ()):
                 if len(known.columns) == len(message.columns) and known.covers(message):
                     return
-            if message.table.nbytes <= self.memory_limit:
+            if message.table.nbytes <= self.memory_limit and self.budget.has_room(
+                self._entry(message)
+            ):
                 self._insert(message, pinned=False)
                 self.epoch += 1
 
@@ -223,7 +272,7 @@ class Store:
             for message in dropped:
                 self.damaged[message.key] = damage.reason
                 if message in self._kept:
-                    self.kept_bytes -= self._kept.pop(message)
+                    self._unkeep(message)
                 else:
                     self._was_pinned.add(message.key)
                 self._remove(message)
@@ -235,7 +284,7 @@ class Store:
         with self._lock:
             for shelved in self._shelf.pop(key.digest, ()):
                 if shelved.pinned or shelved.table.nbytes <= self.memory_limit:
-                    columns = ColumnsByText(shelved.columns)
+                    columns = ColumnsByText(shelved.columns, self.budget)
                     message = Message(key, restore(shelved.table), columns, shelved)
                     self._insert(message, shelved.pinned)
                 else:
@@ -268,6 +317,26 @@ class Store:
     def __len__(self) -> int:
         with self._lock:
             return sum(map(len, (*self._messages.values(), *self._shelf.values())))
+
+    def __del__(self) -> None:
+        for entry, _ in self._kept.values():
+            self.budget.abandon(entry)
+
+
+class _Family:
+    """A store and its copies, which share messages: each counts once, and goes from all."""
+
+    def __init__(self) -> None:
+        self._stores: WeakSet[Store] = WeakSet()
+
+    def add(self, store: Store) -> None:
+        """Let a store have part in it."""
+        self._stores.add(store)
+
+    def evict(self, entry: Entry) -> None:
+        """Let all stores evict a message."""
+        for store in list(self._stores):
+            store.condemn(entry)
 
 
 def _is_in(shelved: Shelved, damage: DamagedError) -> bool:

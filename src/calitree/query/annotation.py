@@ -91,6 +91,11 @@ class Lift:
     semiring: Semiring
     expressions: tuple[Expression, ...]
 
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes it takes."""
+        return 500 + sum(part.nbytes for part in self.expressions)
+
     def __str__(self) -> str:
         return f"λ({', '.join(map(str, self.expressions))})"
 
@@ -108,6 +113,11 @@ class Aggregate:
 
     semiring: Semiring
     lifts: frozenset[Lift] = frozenset()
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes it takes, with its lifts."""
+        return 500 + sum(lift.nbytes for lift in self.lifts)
 
     def restricted_to(self, relations: frozenset[str]) -> Aggregate:
         """The aggregate that a message of these relations needs a column for."""

@@ -19,7 +19,16 @@ from calitree.query.aggregates import AGGREGATE_NAMES, AGGREGATES, AggregateCall
 from calitree.query.annotation import Aggregate
 from calitree.query.lifting import Lifting
 from calitree.sql.limits import MAX_MEASURE_TOKENS, on_deep_stack
-from calitree.sql.nodes import binary, kind_of, marked, name_of, paren, quoted_sql, ratio
+from calitree.sql.nodes import (
+    binary,
+    kind_of,
+    marked,
+    name_of,
+    node_bytes,
+    paren,
+    quoted_sql,
+    ratio,
+)
 from calitree.sql.parser import Expression, conjuncts, parse_node, typed
 from calitree.types import Kind
 
@@ -42,6 +51,12 @@ class Measure:
         """The relation and the column that it takes a value from, if it is an extreme of one."""
         stored: tuple[str, str] | None = self.final.meta.get("stored")
         return stored
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes it takes: its formulas, and its lifts."""
+        formulas = sum(node_bytes(node) for node in (self.final, self.plain) if node is not None)
+        return 1_000 + formulas + sum(aggregate.nbytes for aggregate in self.aggregates)
 
     @cached_property
     def relations(self) -> frozenset[str]:

@@ -9,8 +9,9 @@ from os import PathLike
 
 from calitree.calibration.branch import Branch
 from calitree.calibration.store import Store
-from calitree.engines.api.protocol import Engine, Persistent
+from calitree.engines.api.protocol import Engine, Persistent, budget_of
 from calitree.errors import ExpressionError, QueryError, SavedError, SchemaError, TreeError
+from calitree.memory.budget import default_limit
 from calitree.saved.directory import Directory
 from calitree.saved.guard.checks import check, damaged
 from calitree.saved.guard.trust import Allow, AllowedPlaces
@@ -22,7 +23,11 @@ from calitree.saved.tree_codec import decoded_tree
 
 
 def read_tree(
-    path: str | PathLike[str], engine: Engine, version: int | None, allow: Allow | None = None
+    path: str | PathLike[str],
+    engine: Engine,
+    version: int | None,
+    allow: Allow | None = None,
+    memory_limit: int | None = None,
 ) -> tuple[Branch, Saves]:
     """The newest tree of a directory, or an older `version`, and where it comes from."""
     if not isinstance(engine, Persistent):
@@ -34,7 +39,9 @@ def read_tree(
     location = saves.location(directory.path)
     location.manifest = manifest
     relations = {saved.name: restored(engine, saved, location) for saved in manifest.relations}
-    store = Store(manifest.tree.memory_limit, manifest.messages, engine.restore)
+    saved = min(manifest.tree.memory_limit, default_limit())  # that machine may have had more
+    limit = saved if memory_limit is None else memory_limit
+    store = Store(limit, manifest.messages, engine.restore, budget_of(engine))
     try:
         snapshot = decoded_tree(manifest.tree, engine, relations, store)
         snapshot.checked()

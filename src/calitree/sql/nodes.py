@@ -30,6 +30,9 @@ TYPES = {
 }
 """The type that CAST to a kind is written with."""
 
+NODE_BYTES = 550
+"""What a node with its fields takes in memory."""
+
 NAMES: dict[type[exp.Expr], str] = {
     exp.Add: "+",
     exp.Sub: "-",
@@ -233,3 +236,10 @@ def ratio(left: exp.Expr, right: exp.Expr) -> exp.Expr:
     """Division of doubles, NULL where the divisor is zero."""
     divisor = nullif_zero(cast(right.copy(), Kind.FLOAT))
     return marked(exp.Div(this=cast(left.copy(), Kind.FLOAT), expression=divisor), Kind.FLOAT)
+
+
+def node_bytes(node: exp.Expr) -> int:
+    """About how many bytes a tree of nodes takes, with the long lists in it."""
+    lists = [part.meta["values"].array for part in node.walk() if "values" in part.meta]
+    nodes = sum(1 for _ in node.walk())
+    return NODE_BYTES * nodes + sum(int(array.nbytes) for array in lists)

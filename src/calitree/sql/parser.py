@@ -15,6 +15,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
+from calitree.cache import cached_property
 from calitree.errors import ExpressionError, shortened
 from calitree.sql.analysis import Resolver
 from calitree.sql.analyzer import normalise
@@ -26,7 +27,7 @@ from calitree.sql.limits import (
     flaw_of,
     on_deep_stack,
 )
-from calitree.sql.nodes import display, kind_of, sql_text
+from calitree.sql.nodes import display, kind_of, node_bytes, sql_text
 from calitree.sql.parsing.chains import check_nesting, with_balanced_chains
 from calitree.sql.parsing.dialect import Calitree
 from calitree.sql.parsing.literal_lists import with_lists, without_lists
@@ -43,6 +44,11 @@ class Expression:
     kind: Kind = field(compare=False)
     text: str = field(compare=False)
     attributes: frozenset[str] = field(compare=False)
+
+    @cached_property
+    def nbytes(self) -> int:
+        """About how many bytes it takes, with its texts and lists."""
+        return node_bytes(self.node) + 20 * len(self.sql) + len(self.text)
 
     def __str__(self) -> str:
         return self.text

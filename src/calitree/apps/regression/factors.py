@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from operator import attrgetter
 from typing import Any
 
 from sqlglot import exp
 
-from calitree.cache import LRUCache
 from calitree.engines.api.semiring import MAX, MIN, SUM_PRODUCT, Semiring
 from calitree.errors import QueryError
 from calitree.jointree.schema import Schema
+from calitree.memory.budget import Budget, BudgetedCache
 from calitree.query.annotation import COUNT, Aggregate, Lift
 from calitree.query.measure import Measure
 from calitree.sql.nodes import binary, cast, column, marked, number, ratio
@@ -130,10 +131,16 @@ def complete_rows(factors: Iterable[Factor], where: str | None) -> str | None:
     return " AND ".join([*parts, *(f"{column} IS NOT NULL" for column in nullable)]) or None
 
 
+PRODUCTS_BYTES = 1 << 24
+"""What products of columns may take, for all trees of the process together."""
+
+NBYTES = attrgetter("nbytes")
+
 ROWS = Measure("count(*)", (COUNT,), marked(column("a0"), Kind.INTEGER), None)
 
-_totals = LRUCache[Measure](limit=10_000)
-_lifts = LRUCache[Lift](limit=10_000)
+_BUDGET = Budget(PRODUCTS_BYTES)
+_totals = BudgetedCache[tuple[CentredColumn, ...], Measure](_BUDGET, "measures", NBYTES)
+_lifts = BudgetedCache[tuple[CentredColumn, ...], Lift](_BUDGET, "lifts", NBYTES)
 
 
 def total(*columns: CentredColumn) -> Measure:

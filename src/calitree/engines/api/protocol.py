@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+from weakref import WeakKeyDictionary
 
 from calitree.engines.api.contraction import Contraction, Input, Output, Table
 from calitree.errors import EngineError
+from calitree.memory.budget import Budget
 from calitree.sql.parser import Expression
 from calitree.storage.table_format import Origin, SavedMessage, SavedRelation
 
@@ -136,6 +138,26 @@ class SparkBacked(Engine, Protocol):
 
     def fix(self, source: DataFrame) -> pa.Table | Table:
         """A snapshot of the rows of a frame: in this process if they are few."""
+
+
+@runtime_checkable
+class Caching(Protocol):
+    """An engine that keeps what it derives from tables."""
+
+    @property
+    def budget(self) -> Budget:
+        """What that counts into."""
+
+
+_BUDGETS: WeakKeyDictionary[Engine, Budget] = WeakKeyDictionary()
+"""Those of engines that keep nothing themselves."""
+
+
+def budget_of(engine: Engine) -> Budget:
+    """The budget of all trees on an engine."""
+    if isinstance(engine, Caching):
+        return engine.budget
+    return _BUDGETS.setdefault(engine, Budget())
 
 
 def missing_methods(engine: object, capability: type) -> list[str]:

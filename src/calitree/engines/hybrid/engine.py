@@ -31,6 +31,7 @@ from calitree.engines.spark import SparkEngine
 from calitree.engines.spark.jobs import calls_spark
 from calitree.engines.spark.table import SparkTable
 from calitree.errors import EngineError
+from calitree.memory.budget import Budget, BudgetedCache
 from calitree.sql.parser import Expression
 from calitree.storage.files import is_parquet
 from calitree.storage.filesystem import filesystem_of
@@ -45,6 +46,10 @@ DEFAULTS = Limits()
 
 BY_SQL = "too large to come home, so by Spark SQL"
 """What a plan says of messages that tasks did not return."""
+
+
+ROUTE_BYTES = 2_000
+"""A route, and the contraction with its inputs fetched."""
 
 
 class HybridEngine:
@@ -78,9 +83,13 @@ class HybridEngine:
 
     def _reset(self, split_rows: int) -> None:
         self.local = LocalEngine()
+        self.budget: Budget = self.local.budget
+        """What all that is kept in this process counts into."""
         self.tasks = Tasks(self.local, self.spark.runtime.jobs, self.limits.collect, split_rows)
         self.transfers = Transfers(self.local, self.spark, self.limits)
-        self._routes = WeakKeyDictionary[Contraction, tuple[Contraction | None, Route]]()
+        self._routes = BudgetedCache[Contraction, tuple[Contraction | None, Route]](
+            self.budget, "prepared", lambda _: ROUTE_BYTES, weak=True
+        )
         """The route of each contraction, and the contraction with small tables fetched. That is None
         if it is the same one: a value that refers to its key would never be dropped.
         """
@@ -131,7 +140,7 @@ class HybridEngine:
         if large and BY_SQL not in route.why:
             why = f"{route.why}; {large} of {len(tables)} {BY_SQL}"
             moved = None if near is contraction else near
-            self._routes[contraction] = moved, replace(route, why=why)
+            self._routes.put(contraction, (moved, replace(route, why=why)))
         return tables
 
     def how(self, contraction: Contraction) -> str:
@@ -243,7 +252,8 @@ class HybridEngine:
             moved = None
             if any(near.table is not given.table for near, given in pairs):
                 moved = Contraction(inputs, contraction.outputs)
-            known = self._routes[contraction] = moved, self._route(moved or contraction)
+            known = moved, self._route(moved or contraction)
+            self._routes.put(contraction, known)
         moved, route = known
         return moved or contraction, route
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +39,7 @@ from calitree.engines.spark.fields import (
 )
 from calitree.engines.spark.jobs import calls_spark
 from calitree.engines.spark.table import SparkTable
+from calitree.memory.budget import BudgetedCache
 from calitree.storage.parquet import ParquetColumns
 from calitree.types import Kind
 
@@ -51,14 +51,18 @@ LocalTable = EncodedRelation | EncodedMessage
 class Transfers:
     """Moves tables between a local engine and Spark, as far as the limits allow.
 
-    A table that was moved is kept as long as the one it was moved from. Two threads that need the
-    same one may both move it; from then on all use one of the copies.
+    A table that was moved is kept as long as the one it was moved from, while there is room. Two
+    threads that need the same one may both move it.
     """
 
     def __init__(self, local: LocalEngine, spark: SparkEngine, limits: Limits) -> None:
         self.local, self.spark, self.limits = local, spark, limits
-        self._fetched = WeakKeyDictionary[SparkTable, LocalTable]()
-        self._sent = WeakKeyDictionary[LocalTable, SparkTable]()
+        self._fetched = BudgetedCache[SparkTable, LocalTable](
+            local.budget, "transfers", lambda table: int(table.nbytes), weak=True
+        )
+        self._sent = BudgetedCache[LocalTable, SparkTable](
+            local.budget, "transfers", _held_bytes, weak=True
+        )
 
     def stats(self, table: Table) -> InputStats:
         """Where a table is, and its size."""
@@ -87,9 +91,7 @@ class Transfers:
         limit = self.limits.in_process if table.key is None else self.limits.collect
         if table.nbytes > limit:
             return table
-        if table not in self._fetched:
-            self._fetched.setdefault(table, from_spark(self.local.book, table))
-        return self._fetched[table]
+        return self._fetched.of(table, lambda: from_spark(self.local.book, table))
 
     def fetch_result(self, table: Table) -> Table:
         """A new result, in this process if it is here or small enough."""
@@ -102,9 +104,7 @@ class Transfers:
         if isinstance(table, SparkTable):
             return table
         assert isinstance(table, LocalTable)
-        if table not in self._sent:
-            self._sent.setdefault(table, to_spark(self.spark, table))
-        return self._sent[table]
+        return self._sent.of(table, lambda: to_spark(self.spark, table))
 
     def colocated(
         self, *groups: Sequence[Table]
@@ -114,6 +114,11 @@ class Transfers:
         if not self.is_on_spark(table for tables in near for table in tables):
             return self.local, near
         return self.spark, [list(map(self.send, tables)) for tables in near]
+
+
+def _held_bytes(table: SparkTable) -> int:
+    """What a table on Spark takes in this process."""
+    return 2_000 + (0 if table.held is None else int(table.held.nbytes))
 
 
 @calls_spark

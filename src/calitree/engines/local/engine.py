@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from functools import partial
+from operator import attrgetter
 from typing import Any, cast
-from weakref import WeakKeyDictionary
+from weakref import WeakSet
 
 import pyarrow as pa
 
-from calitree.cache import LRUCache
 from calitree.engines.api.contraction import Contraction, Input, Output, Table
 from calitree.engines.api.protocol import Watch
 from calitree.engines.local.annotation import values as v
@@ -31,16 +32,17 @@ from calitree.engines.local.join.semijoin import semijoin_reduced
 from calitree.engines.local.join.star import Star
 from calitree.engines.local.scan.reduction import Job, reduce_jobs
 from calitree.engines.local.tables.encoded import EncodedTable
+from calitree.engines.local.tables.joined import Joined
 from calitree.engines.local.tables.legs import Leg, centre, shared
 from calitree.engines.local.tables.selection import SelectedRelation
 from calitree.engines.local.tables.tables import (
     ArrowColumns,
     EncodedMessage,
     EncodedRelation,
-    Joined,
 )
 from calitree.engines.local.vm import parallel
 from calitree.errors import EngineError
+from calitree.memory.budget import Budget, BudgetedCache
 from calitree.sql.parser import Expression
 from calitree.storage.table_format import Origin, SavedMessage, SavedRelation
 from calitree.types import Kind
@@ -75,12 +77,22 @@ class LocalEngine:
 
     def _clear(self) -> None:
         self.book = Codebook(self.threads)
-        self._stars: WeakKeyDictionary[Contraction, list[Star]] = WeakKeyDictionary()
-        self._contributions: WeakKeyDictionary[Contraction, list[Contributions] | None] = (
-            WeakKeyDictionary()
+        budget, size, limit = self.book.budget, attrgetter("nbytes"), MAX_CACHED_JOINS
+        self._stars = BudgetedCache[Contraction, list[Star]](
+            budget, "prepared", _total_bytes, weak=True
         )
-        self._joins = LRUCache[GenericJoin](MAX_CACHED_JOINS)
-        self._joined = LRUCache[Joined](MAX_CACHED_JOINS)
+        self._contributions = BudgetedCache[Contraction, list[Contributions]](
+            budget, "prepared", _total_bytes, weak=True
+        )
+        self._summed: WeakSet[Contraction] = WeakSet()
+        """Contractions of which some rows were summed before."""
+        self._joins = BudgetedCache[object, GenericJoin](budget, "joins", size, limit=limit)
+        self._joined = BudgetedCache[object, Joined](budget, "joins", size, limit=limit)
+
+    @property
+    def budget(self) -> Budget:
+        """What all that is kept counts into."""
+        return self.book.budget
 
     def for_graph(self) -> LocalEngine:
         """The engine of one more join graph: this one for the first, then copies with codes of their own.
@@ -157,7 +169,7 @@ class LocalEngine:
             rest = reduce_jobs(self.book, jobs, self.large, self.threads)
             if all(after is before for after, before in zip(rest, jobs, strict=True)):
                 stars = [self._star(job, inputs) for job in jobs]
-                self._stars[contraction] = stars
+                self._stars.put(contraction, stars)
             else:
                 return [
                     self._finished(left, inputs, job) for left, job in zip(rest, jobs, strict=True)
@@ -175,12 +187,10 @@ class LocalEngine:
             or base.rows > MAX_CONTRIBUTING_ROWS
         ):
             return None
-        if whole not in self._contributions:
-            self._contributions[whole] = None  # it is worth it the second time
+        if whole not in self._summed:
+            self._summed.add(whole)  # it is worth it the second time
             return None
-        contributions = self._contributions[whole]
-        if contributions is None:
-            contributions = self._contributions[whole] = self._contributions_of(whole, at)
+        contributions = self._contributions.of(whole, lambda: self._contributions_of(whole, at))
         return [output.sum(table.positions) for output in contributions] if contributions else None
 
     def _contributions_of(self, whole: Contraction, at: int) -> list[Contributions]:
@@ -269,8 +279,16 @@ class LocalEngine:
         def sort() -> GenericJoin:
             return GenericJoin([leg.tries(shared(legs, i)) for i, leg in legs.items()])
 
-        joined = self._joined.of(key, lambda: Joined(self.book, parts, self._joins.of(key, sort)))
+        def join() -> Joined:
+            grown = partial(self._joined.put, key)
+            return Joined(self.book, parts, self._joins.of(key, sort), grown)
+
+        joined = self._joined.of(key, join)
         return Leg(joined, joined.names, {i: at for at, i in enumerate(legs)})
+
+
+def _total_bytes(prepared: Sequence[Star] | Sequence[Contributions]) -> int:
+    return sum(output.nbytes for output in prepared)
 
 
 def _kinds(inputs: Sequence[Input], output: Output) -> dict[str, Kind]:

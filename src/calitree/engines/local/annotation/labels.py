@@ -31,6 +31,8 @@ class TextColumn(Value):
     def __init__(self, texts: Texts, valid: Array | None) -> None:
         super().__init__(np.empty(0, np.int64), valid, labels=texts)
         self.texts = texts
+        self.is_own = False
+        """Whether the texts are not the column of a relation in memory."""
         del self.data  # it is computed if it is asked for
 
     def __getattr__(self, name: str) -> Any:
@@ -41,8 +43,9 @@ class TextColumn(Value):
 
     @property
     def nbytes(self) -> int:
-        """Bytes in memory, the texts aside."""
-        return 0 if self.valid is None else int(self.valid.nbytes)
+        """Bytes in memory, without texts that are a relation's."""
+        valid = 0 if self.valid is None else int(self.valid.nbytes)
+        return valid + (self.texts.nbytes if self.is_own else 0)
 
     def take(self, index: Array | None) -> Value:
         """The texts of some rows."""

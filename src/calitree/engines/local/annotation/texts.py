@@ -61,6 +61,11 @@ class Texts:
     def __len__(self) -> int:
         return len(self.column)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return int(self.column.nbytes)
+
     def take(self, positions: Array, nulls: Array | None = None) -> pa.Array:
         """The texts at some positions, as one array, in which some are NULL."""
         if nulls is not None:

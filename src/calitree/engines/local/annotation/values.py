@@ -101,8 +101,13 @@ class Value:
 
     @property
     def nbytes(self) -> int:
-        """Bytes in memory, labels aside."""
-        return int(self.data.nbytes) + (0 if self.valid is None else int(self.valid.nbytes))
+        """Bytes in memory. Of labels, which other values may share, those that its rows can have."""
+        labels = 0
+        if self.labels is not None and hasattr(self.labels, "nbytes"):
+            share = min(1.0, len(self.data) / max(1, len(self.labels)))
+            labels = int(self.labels.nbytes * share)
+        arrays = (array for array in (self.valid, self.peak) if array is not None)
+        return int(self.data.nbytes) + sum(int(array.nbytes) for array in arrays) + labels
 
     def with_exact(self, exact: bool) -> Value:
         """The same numbers, marked as exact or not."""

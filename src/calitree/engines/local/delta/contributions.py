@@ -38,6 +38,13 @@ class Contributions:
         joined[rows] = np.arange(len(rows), dtype=np.int32)
         return None if np.count_nonzero(joined >= 0) < len(rows) else cls(star, joined)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory, with the products that will be computed."""
+        joined = 0 if self.joined is None else int(self.joined.nbytes)
+        parts = sum(len(column.parts) for column in self.star.output.columns)
+        return self.star.nbytes + joined + 8 * self.star.length * parts
+
     @cached_property
     def _products(self) -> dict[str, list[Value]]:
         return {column.name: self.star.product(column) for column in self.star.output.columns}

@@ -120,7 +120,7 @@ def _by_values(table: EncodedRelation, rows: pa.Table, candidates: Array | None)
 
 def _having(table: EncodedRelation, label: str, rows: pa.Table, candidates: Array | None) -> Array:
     """The candidates (None: all) that have a value of `rows` in a column."""
-    column = read(table.columns, label)
+    column = read(table.columns, label, table.book)
     column = comparable(column if candidates is None else take_rows(column, candidates))
     there = pc.is_in(column, value_set=comparable(rows.column(label)))
     positions = np.flatnonzero(there.to_numpy(zero_copy_only=False))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from calitree.engines.local.encoding.dictionary import Dictionary
 from calitree.engines.local.encoding.spaces import EmptySpace, PairSpace, SingleSpace, Space
+from calitree.memory.budget import Budget
+from calitree.memory.report import Holding
 from calitree.process.locks import SharedLock
 
 
@@ -11,11 +13,13 @@ class Codebook:
     """A dictionary for each attribute and an id space for each set of them, created when first used.
 
     There is one of each, and both only grow, under `lock`: they take it themselves. Whoever reads a
-    size after codes or ids has a size that is larger than all of these.
+    size after codes or ids has a size that is larger than all of these. What tables derive from their
+    rows counts into `budget`.
     """
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
+        self.budget = Budget(data=self._holdings)
         self.lock = SharedLock()
         self._dictionaries: dict[str, Dictionary] = {}
         self._spaces: dict[tuple[str, ...], Space] = {(): EmptySpace()}
@@ -24,6 +28,12 @@ class Codebook:
     def values(self) -> int:
         """How many values all dictionaries hold."""
         return sum(dictionary.size for dictionary in list(self._dictionaries.values()))
+
+    def _holdings(self) -> tuple[Holding, ...]:
+        """All dictionaries and id spaces, which tables need in any case."""
+        dictionaries, spaces = list(self._dictionaries.values()), list(self._spaces.values())
+        nbytes = sum(part.nbytes for part in dictionaries) + sum(part.nbytes for part in spaces)
+        return (Holding("dictionaries", len(dictionaries) + len(spaces), nbytes),)
 
     def dictionary(self, attribute: str) -> Dictionary:
         """The dictionary of an attribute."""

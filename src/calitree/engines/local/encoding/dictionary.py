@@ -80,6 +80,11 @@ class Dictionary:
         """One more than the largest code."""
         return len(self.values) + 1
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return int(self.values.nbytes) + self._lookup.nbytes
+
     def encode(self, column: pa.Array | pa.ChunkedArray) -> Codes:
         """The code of every value; new values are added."""
         with self._lock:

@@ -35,6 +35,11 @@ class Lookup:
         self._calls = 0
         self._old = self._new = (np.empty(0, np.int64), np.empty(0, np.int32))
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return sum(int(array.nbytes) for array in (*self._old, *self._new))
+
     def is_for(self, wanted: int, known: int) -> bool:
         """Whether so few keys among so many have been looked for often enough."""
         if known < MIN_KNOWN_KEYS or wanted * MIN_KNOWN_PER_WANTED > known:

@@ -39,6 +39,10 @@ class Space(Protocol):
     def size(self) -> int:
         """One more than the largest id."""
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory, beside dictionaries."""
+
     def ids(self, columns: Sequence[Codes]) -> Codes:
         """The id of every row of codes; new combinations get a new one."""
 
@@ -54,6 +58,7 @@ class EmptySpace:
 
     attributes: tuple[str, ...] = ()
     size = 2
+    nbytes = 0
 
     def ids(self, columns: Sequence[Codes]) -> Codes:
         """Never called: there are no codes."""
@@ -68,6 +73,8 @@ class EmptySpace:
 
 class SingleSpace:
     """One attribute: its codes are the ids."""
+
+    nbytes = 0
 
     def __init__(self, attribute: str, dictionary: Dictionary) -> None:
         self.attributes: tuple[str, ...] = (attribute,)
@@ -104,6 +111,11 @@ class PairSpace:
     def size(self) -> int:
         """One more than the largest id."""
         return int(self.pairs.shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory, beside those of the spaces that it pairs."""
+        return int(self.pairs.nbytes + self._known[1].nbytes) + self._lookup.nbytes
 
     def ids(self, columns: Sequence[Codes]) -> Codes:
         """The id of every row of codes; new combinations get a new one."""

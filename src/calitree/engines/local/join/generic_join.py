@@ -124,6 +124,12 @@ class ConnectedJoin:
             before[r] = s
         return slots, leaves
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        records = self.slot_records.nbytes + self.leaf_records.nbytes
+        return int(records) + sum(trie.nbytes for trie in self.tries)
+
     def rows(self, threads: int) -> list[Codes]:
         """The positions of the rows of each relation."""
         blocks = [block for blocks in self._run(threads, TrieJoin.rows) for block in blocks]
@@ -241,6 +247,8 @@ def _own(records: Records) -> Records:
 class SingleRelation:
     """A relation that shares no attribute with another: the join of it alone."""
 
+    nbytes = 0
+
     def __init__(self, relation: Tries) -> None:
         self.size = relation.rows
 
@@ -267,6 +275,11 @@ class GenericJoin:
             join = ConnectedJoin(tries) if len(tries) > 1 else SingleRelation(tries[0])
             self.parts.append((members, join))
         self.size = len(given)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return sum(join.nbytes for _, join in self.parts)
 
     def count(self, threads: int = 2) -> int:
         """How many rows it has, without making them."""

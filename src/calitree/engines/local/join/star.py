@@ -34,6 +34,10 @@ from calitree.types import Kind
 Array = np.ndarray[Any, Any]
 
 
+STAR_BYTES = 1_500
+"""A star without its arrays."""
+
+
 class Star:
     """One output: the joined rows as positions in each leg, and the group of each joined row."""
 
@@ -68,6 +72,13 @@ class Star:
             sizes = [book.dictionary(a).size for a in output.keep]
             self.groups, self.codes = number_rows(codes, sizes, self.length)
             self.count = len(self.codes[0])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory, beside those of the legs."""
+        rows = (rows for rows in self.rows.values() if rows is not None)
+        arrays = sum(int(array.nbytes) for array in (*rows, *self.codes))
+        return STAR_BYTES + arrays + 4 * self.length
 
     @cached_property
     def groups(self) -> Array:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
-from calitree.cache import LRUCache, cached_property
+from calitree.cache import cached_property
 from calitree.interrupts import run
+from calitree.memory.budget import Budget, BudgetedCache
 from calitree.process.compiled import compiled
 
 Codes = np.ndarray[Any, np.dtype[np.int32]]
@@ -51,6 +53,12 @@ class Trie:
     rows: Codes
 
     @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        levels = sum(level.values.nbytes + level.starts.nbytes for level in self.levels)
+        return int(levels + self.rows.nbytes)
+
+    @property
     def unique(self) -> bool:
         """Whether no two rows are the same."""
         return len(self.levels[-1].values) == len(self.rows)
@@ -64,11 +72,20 @@ class Trie:
 class Tries:
     """A relation's codes, and tries of them in several orders, each sorted once and kept."""
 
-    def __init__(self, codes: Mapping[str, Codes], rows: int | None = None) -> None:
+    def __init__(
+        self, codes: Mapping[str, Codes], rows: int | None = None, budget: Budget | None = None
+    ) -> None:
         # Writable, though nobody writes: numba would compile all again for arrays that are not.
         self.codes = {name: np.require(c, np.int32, ["C", "W"]) for name, c in codes.items()}
         self.rows = max(map(len, self.codes.values())) if rows is None else rows
-        self._tries = LRUCache[Trie](MAX_ORDERS)
+        self._tries = BudgetedCache[tuple[str, ...], Trie](
+            budget or Budget(), "look-ups", attrgetter("nbytes"), limit=MAX_ORDERS
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the codes; each trie counts for itself."""
+        return sum(int(codes.nbytes) for codes in self.codes.values())
 
     @cached_property
     def cardinalities(self) -> dict[str, int]:

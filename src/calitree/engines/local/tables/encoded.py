@@ -1,16 +1,18 @@
 """What relations, messages and joined rows have in common: their attributes as codes and ids.
 
-These are computed when first asked for and then kept, and so are indexes of rows by them.
+These are computed when first asked for and then kept while there is room, and so are indexes of rows by them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from calitree.cache import cached_property
 from calitree.engines.local.annotation.values import Value
 from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.encoding.dictionary import Codes
@@ -18,6 +20,7 @@ from calitree.engines.local.encoding.spaces import RowIndex, Space, padded_size,
 from calitree.engines.local.join.trie import Tries
 from calitree.engines.local.tables.filters import evaluated
 from calitree.interrupts import run
+from calitree.memory.budget import BudgetedCache
 from calitree.sql.parser import Expression
 
 Array = np.ndarray[Any, Any]
@@ -28,6 +31,12 @@ Key = tuple[tuple[str, str], ...]
 """Some attributes, and the columns that hold them."""
 
 
+NBYTES = attrgetter("nbytes")
+
+SEVERAL = np.empty(0, np.uint32)
+"""Stands for a look-up by ids of which several rows have the same."""
+
+
 def key_of(attributes: Iterable[str], names: Names) -> Key:
     """Some attributes with their columns."""
     return tuple((attribute, names[attribute]) for attribute in attributes)
@@ -36,22 +45,37 @@ def key_of(attributes: Iterable[str], names: Names) -> Key:
 class EncodedTable:
     """Codes and ids of a table's rows, and the indexes on them.
 
-    What is derived is kept in dictionaries without a bound: there are as many entries as there are
-    sets of attributes to join or to group by. Two threads may compute the same, and both are right;
-    but codes, which are large, are computed under the lock of the codebook.
+    What is derived is kept while the codebook's budget has room. Two threads may compute the same, and both
+    are right; but codes, which are large, are computed under the lock of the codebook.
     """
 
     def __init__(self, book: Codebook, rows: int) -> None:
         self.book, self.rows = book, rows
         self.unsupported: Mapping[str, str] = {}
-        self._codes: dict[tuple[str, str], Codes] = {}
-        self._ids: dict[Key, Codes] = {}
-        self._indexes: dict[Key, RowIndex] = {}
-        self._tries: dict[Key, Tries] = {}
         self._asked: set[Key] = set()
-        self._places: dict[Key, Array | None] = {}
         self.lookup_keys: dict[tuple[str, ...], Key] = {}
         """For some columns, the key by whose ids rows with given values were found."""
+
+    @cached_property
+    def _codes(self) -> BudgetedCache[tuple[str, str], Codes]:
+        return BudgetedCache(self.book.budget, "codes", NBYTES)
+
+    @cached_property
+    def _ids(self) -> BudgetedCache[Key, Codes]:
+        return BudgetedCache(self.book.budget, "codes", NBYTES)
+
+    @cached_property
+    def _indexes(self) -> BudgetedCache[Key, RowIndex]:
+        return BudgetedCache(self.book.budget, "look-ups", NBYTES)
+
+    @cached_property
+    def _tries(self) -> BudgetedCache[Key, Tries]:
+        return BudgetedCache(self.book.budget, "look-ups", NBYTES)
+
+    @cached_property
+    def _places(self) -> BudgetedCache[Key, Array]:
+        """Where several rows have the same id, that is all that is kept: `SEVERAL`."""
+        return BudgetedCache(self.book.budget, "look-ups", NBYTES)
 
     def _encode(self, attribute: str, column: str) -> Codes:
         raise NotImplementedError
@@ -62,9 +86,7 @@ class EncodedTable:
         codes = self._codes.get(key)
         if codes is None:
             with self.book.lock:
-                codes = self._codes.get(key)
-                if codes is None:
-                    codes = self._codes[key] = self._encode(*key)
+                codes = self._codes.of(key, lambda: self._encode(*key))
         return codes
 
     def ids(self, space: Space, names: Names) -> Codes:
@@ -74,11 +96,13 @@ class EncodedTable:
         if len(space.attributes) == 1:
             return self.codes(space.attributes[0], names)
         key = key_of(space.attributes, names)
-        if key not in self._ids:
+        ids = self._ids.get(key)
+        if ids is None:
             with self.book.lock:
-                if key not in self._ids:
-                    self._ids[key] = space.ids([self.codes(a, names) for a in space.attributes])
-        return self._ids[key]
+                ids = self._ids.of(
+                    key, lambda: space.ids([self.codes(a, names) for a in space.attributes])
+                )
+        return ids
 
     def places(self, space: Space, names: Names, mask: Array | None) -> Array | None:
         """One more than the row that has each id, 0 if none has; None if several have the same.
@@ -89,46 +113,51 @@ class EncodedTable:
             places = self._new_places(np.where(mask, self.ids(space, names), np.int32(0)), space)
         else:
             key = key_of(space.attributes, names)
-            if key not in self._places:
-                self._places[key] = self._new_places(self.ids(space, names), space)
-            places = self._places[key]
-            if places is not None and len(places) < space.size:  # no row has one of the newer ids
+            places = self._places.of(key, lambda: self._new_places(self.ids(space, names), space))
+            if (
+                places is not SEVERAL and len(places) < space.size
+            ):  # no row has one of the newer ids
                 newer = np.zeros(padded_size(space.size) - len(places), np.uint32)
-                places = self._places[key] = np.append(places, newer)
-        return None if places is None else places[: space.size]
+                places = np.append(places, newer)
+                self._places.put(key, places)
+        return None if places is SEVERAL else places[: space.size]
 
-    def _new_places(self, ids: Codes, space: Space) -> Array | None:
+    def _new_places(self, ids: Codes, space: Space) -> Array:
         places = np.zeros(padded_size(space.size), np.uint32)
-        return places if run(lambda: place(ids, places), len(ids)) else None
+        return places if run(lambda: place(ids, places), len(ids)) else SEVERAL
 
     def index(self, space: Space, names: Names) -> RowIndex:
         """Its rows by id."""
-        key = key_of(space.attributes, names)
-        if key not in self._indexes:
+
+        def new() -> RowIndex:
             ids, size = self.ids(space, names), space.size
-            self._indexes[key] = run(lambda: RowIndex(ids, size), len(ids))
-        return self._indexes[key]
+            return run(lambda: RowIndex(ids, size), len(ids))
+
+        return self._indexes.of(key_of(space.attributes, names), new)
 
     def tries(self, attributes: tuple[str, ...], names: Names) -> Tries:
         """Its rows sorted for worst-case optimal joins on these attributes."""
-        key = key_of(attributes, names)
-        if key not in self._tries:
-            self._tries[key] = Tries({a: self.codes(a, names) for a in attributes}, self.rows)
-        return self._tries[key]
+
+        def new() -> Tries:
+            codes = {a: self.codes(a, names) for a in attributes}
+            return Tries(codes, self.rows, self.book.budget)
+
+        return self._tries.of(key_of(attributes, names), new)
 
     @property
     def indexed_keys(self) -> list[Key]:
         """The keys by whose ids rows can be looked up."""
-        unique = [key for key, places in list(self._places.items()) if places is not None]
-        return [*unique, *self._indexes]
+        unique = [key for key, places in self._places.items() if places is not SEVERAL]
+        return [*unique, *(key for key, _ in self._indexes.items())]
 
     def rows_of(self, key: Key, ids: Array) -> Array:
         """The rows that have one of these ids, by a look-up, in order."""
+        space, names = self.book.space(tuple(a for a, _ in key)), dict(key)
         index = self._indexes.get(key)
-        if index is not None:
+        places = self.places(space, names, None) if index is None else None
+        if places is None:
+            index = self.index(space, names) if index is None else index
             return np.sort(index.rows(np.unique(ids).astype(np.int64)).astype(np.intp))
-        places = self._places[key]
-        assert places is not None
         places = places[ids if int(ids.max(initial=0)) < len(places) else ids[ids < len(places)]]
         places.sort()
         if len(places) and not (places[0] and (places[1:] > places[:-1]).all()):
@@ -136,8 +165,8 @@ class EncodedTable:
         rows: Array = places.astype(np.intp) - 1
         if ids.all():
             return rows
-        space = self.book.space(tuple(a for a, _ in key))  # NULL has no place
-        return np.sort(np.append(rows, np.flatnonzero(self.ids(space, dict(key)) == 0)))
+        # NULL has no place
+        return np.sort(np.append(rows, np.flatnonzero(self.ids(space, names) == 0)))
 
     def is_wanted(self, space: Space, names: Names) -> bool:
         """Whether an index on these attributes was asked for before; now it has been."""
@@ -170,8 +199,3 @@ class EncodedTable:
     def stored(self, part: str) -> Value:
         """A physical column of annotations."""
         raise NotImplementedError
-
-    @property
-    def _derived_bytes(self) -> int:
-        arrays = sum(array.nbytes for array in (*self._codes.values(), *self._ids.values()))
-        return int(arrays) + sum(index.nbytes for index in list(self._indexes.values()))

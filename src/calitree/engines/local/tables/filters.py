@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
 
-from calitree.cache import LRUCache
 from calitree.engines.local.annotation.columns import MAX_SMALL, repeats, take_rows
+from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.vm import parallel
+from calitree.memory.budget import Budget, BudgetedCache
 from calitree.sql.evaluator import compile
 from calitree.sql.parser import Expression
 
@@ -30,7 +32,7 @@ MIN_ROWS_AT_ONCE, MAX_ROWS_AT_ONCE = 1 << 14, 1 << 18
 MIN_KEPT_ROWS = 1 << 12
 """The result of fewer rows is computed as quickly as it is looked up."""
 
-MAX_KEPT_MASKS, MAX_KEPT_BYTES = 64, 1 << 24
+MAX_KEPT_MASKS = 64
 """Results that are kept for the columns of one relation."""
 
 
@@ -70,10 +72,11 @@ class SelectedParts(Protocol):
 class KeptFilters:
     """What was evaluated on the rows of some columns: a bit a row, and columns read from files."""
 
-    def __init__(self, rows: int) -> None:
-        self.mask_bytes = max(1, -(-rows // 8))
-        self.masks = LRUCache[Array](max(1, min(MAX_KEPT_MASKS, MAX_KEPT_BYTES // self.mask_bytes)))
-        self.columns: dict[str, pa.ChunkedArray] = {}
+    def __init__(self, budget: Budget) -> None:
+        self.masks = BudgetedCache[object, Array](
+            budget, "filters", attrgetter("nbytes"), limit=MAX_KEPT_MASKS
+        )
+        self.columns = BudgetedCache[str, pa.ChunkedArray](budget, "columns", attrgetter("nbytes"))
         self.repeating: dict[str, bool] = {}
         self.asked: set[str] = set()
 
@@ -81,31 +84,23 @@ class KeptFilters:
 _KEPT: WeakKeyDictionary[Columns, KeptFilters] = WeakKeyDictionary()
 
 
-def kept_bytes(columns: Columns) -> int:
-    """What is kept for some columns."""
-    kept = _KEPT.get(columns)
-    if kept is None:
-        return 0
-    read = sum(int(column.nbytes) for column in list(kept.columns.values()))
-    return read + len(kept.masks) * kept.mask_bytes
-
-
-def is_worth_codes(columns: Columns, label: str) -> bool:
+def is_worth_codes(columns: Columns, label: str, book: Codebook) -> bool:
     """Whether a column should be encoded to be filtered: it is small, or its values repeat.
 
     For one filter of many rows that is not worth it, only from the second on. Of several parts, the
     largest decides.
     """
     if isinstance(columns, SelectedParts):
-        return is_worth_codes(max((part for part, _ in columns.parts), key=lambda c: c.rows), label)
+        largest = max((part for part, _ in columns.parts), key=lambda part: part.rows)
+        return is_worth_codes(largest, label, book)
     if columns.rows <= MAX_SMALL:
         return True
-    kept = _kept(columns)
+    kept = _kept(columns, book)
     if label not in kept.asked:
         kept.asked.add(label)
         return False
     if label not in kept.repeating:
-        kept.repeating[label] = repeats(read(columns, label))
+        kept.repeating[label] = repeats(read(columns, label, book))
     return kept.repeating[label]
 
 
@@ -118,43 +113,40 @@ def is_kept(columns: Columns, predicate: Expression, names: Mapping[str, str]) -
     return kept is not None and kept.masks.get(_key(predicate, names)) is not None
 
 
-def read(columns: Columns, label: str) -> pa.ChunkedArray:
-    """One column; what is not in memory is kept there, as it will be asked for again."""
+def read(columns: Columns, label: str, book: Codebook) -> pa.ChunkedArray:
+    """One column; what is not in memory is kept there while there is room, as it may be asked for again."""
     if columns.nbytes or isinstance(columns, SelectedParts):
         return columns.column(label)
-    kept = _kept(columns).columns
-    if label not in kept:
-        kept[label] = columns.column(label)
-    return kept[label]
+    return _kept(columns, book).columns.of(label, lambda: columns.column(label))
 
 
 def forget(columns: Columns, label: str) -> None:
     """Keep a column no longer: from now on its codes will do."""
     if columns in _KEPT:
-        _KEPT[columns].columns.pop(label, None)
+        _KEPT[columns].columns.drop(label)
 
 
 def passing(
-    columns: Columns, predicate: Expression, names: Mapping[str, str], threads: int
+    columns: Columns, predicate: Expression, names: Mapping[str, str], book: Codebook
 ) -> Array:
     """Which rows pass a predicate; `names` tells the column of each of its attributes."""
     if isinstance(columns, SelectedParts):
-        masks = [_of_part(*part, predicate, names, threads) for part in columns.parts]
+        masks = [_of_part(*part, predicate, names, book) for part in columns.parts]
         return np.concatenate(masks) if len(masks) != 1 else masks[0]
     if columns.rows < MIN_KEPT_ROWS:
-        return _evaluated(columns, None, predicate, names, threads)
-    kept, key = _kept(columns), _key(predicate, names)
+        return _evaluated(columns, None, predicate, names, book)
+    kept, key = _kept(columns, book), _key(predicate, names)
     mask = kept.masks.get(key)
     if mask is not None:
         return _unpacked(mask, columns.rows)
-    whole = _evaluated(columns, None, predicate, names, threads)
+    whole = _evaluated(columns, None, predicate, names, book)
     kept.masks.put(key, np.packbits(whole))
     return whole
 
 
-def _kept(columns: Columns) -> KeptFilters:
+def _kept(columns: Columns, book: Codebook) -> KeptFilters:
     kept = _KEPT.get(columns)
-    return _KEPT.setdefault(columns, KeptFilters(columns.rows)) if kept is None else kept
+    return _KEPT.setdefault(columns, KeptFilters(book.budget)) if kept is None else kept
 
 
 def _key(predicate: Expression, names: Mapping[str, str]) -> object:
@@ -170,14 +162,14 @@ def _of_part(
     rows: Array | None,
     predicate: Expression,
     names: Mapping[str, str],
-    threads: int,
+    book: Codebook,
 ) -> Array:
     """Which of some rows pass. If they are most of all, all are looked at, once for all selections."""
     if rows is None:
-        return passing(columns, predicate, names, threads)
+        return passing(columns, predicate, names, book)
     if is_kept(columns, predicate, names) or 2 * len(rows) > columns.rows:
-        return passing(columns, predicate, names, threads)[rows]
-    return _evaluated(columns, rows, predicate, names, threads)
+        return passing(columns, predicate, names, book)[rows]
+    return _evaluated(columns, rows, predicate, names, book)
 
 
 def _evaluated(
@@ -185,13 +177,13 @@ def _evaluated(
     rows: Array | None,
     predicate: Expression,
     names: Mapping[str, str],
-    threads: int,
+    book: Codebook,
 ) -> Array:
     values = {}
     for attribute in predicate.attributes:
-        column = read(columns, names[attribute])
+        column = read(columns, names[attribute], book)
         values[attribute] = column if rows is None else take_rows(column, rows)
-    return evaluated(predicate, values, columns.rows if rows is None else len(rows), threads)
+    return evaluated(predicate, values, columns.rows if rows is None else len(rows), book.threads)
 
 
 def evaluated(

@@ -142,8 +142,9 @@ class LazyMessage(EncodedMessage):
                 codes[column.name] = self.book.dictionary(column.name).encode(data)
         return codes, values
 
-    def _encode(self, attribute: str, column: str) -> Codes:
-        return self._read[0][column]
+    def codes(self, attribute: str, names: Mapping[str, str]) -> Codes:
+        """The code of an attribute in every row, read from the file."""
+        return self._read[0][names[attribute]]
 
     @property
     def annotations(self) -> Mapping[str, Value]:
@@ -153,8 +154,10 @@ class LazyMessage(EncodedMessage):
     @property
     def nbytes(self) -> int:
         """Bytes in memory, or those it will have when it is read."""
-        read = super().nbytes if "_read" in self.__dict__ else 0
-        return max(read, self.saved.nbytes)
+        if "_read" not in self.__dict__:
+            return self.saved.nbytes
+        codes = sum(int(column.nbytes) for column in self._read[0].values())
+        return max(codes + sum(value.nbytes for value in self._read[1].values()), self.saved.nbytes)
 
     @property
     def exact(self) -> bool:

@@ -15,7 +15,7 @@ from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.spaces import Space
 from calitree.engines.local.join.trie import Tries
 from calitree.engines.local.tables.encoded import EncodedTable, Names
-from calitree.engines.local.tables.tables import Joined
+from calitree.engines.local.tables.joined import Joined
 from calitree.sql.parser import Expression
 
 Array = np.ndarray[Any, Any]

@@ -90,7 +90,6 @@ class SelectedRelation(EncodedRelation):
             of.positions[positions] if isinstance(of, SelectedRelation) else positions
         )
         self.kinds = of.kinds
-        self._lifts = {}
 
     @cached_property
     def columns(self) -> Columns:
@@ -105,8 +104,7 @@ class SelectedRelation(EncodedRelation):
     @property
     def nbytes(self) -> int:
         """Bytes in memory beside those of the other relation."""
-        lifts = sum(value.nbytes for value in list(self._lifts.values()))
-        return int(self.positions.nbytes) + lifts + self._derived_bytes
+        return int(self.positions.nbytes)
 
     def _encode(self, attribute: str, column: str) -> Codes:
         known = self.base.known_codes(attribute, column, self.positions)
@@ -115,9 +113,10 @@ class SelectedRelation(EncodedRelation):
     def ids(self, space: Space, names: Names) -> Codes:
         """The id of some attributes in every row."""
         key = key_of(space.attributes, names)
-        known = self.base._ids.get(key)
-        if known is not None and key not in self._ids:
-            self._ids[key] = known[self.positions]
+        if key not in self._ids:
+            known = self.base._ids.get(key)
+            if known is not None:
+                self._ids.put(key, known[self.positions])
         return super().ids(space, names)
 
     def has_codes(self, attribute: str, names: Names) -> bool:
@@ -132,7 +131,8 @@ class SelectedRelation(EncodedRelation):
     def lift(self, expression: Expression, names: Names) -> Value:
         """An expression over attributes, in every row."""
         key = self._lift_key(expression, names)
-        known = self.base._lifts.get(key)
-        if known is not None and key not in self._lifts:
-            self._lifts[key] = known.take(self.positions)
+        if key not in self._lifts:
+            known = self.base._lifts.get(key)
+            if known is not None:
+                self._lifts.put(key, known.take(self.positions))
         return super().lift(expression, names)

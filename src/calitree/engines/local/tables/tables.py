@@ -11,37 +11,40 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from sqlglot import exp
 
 from calitree.cache import cached_property
 from calitree.engines.api.contraction import Column, Stored, stored_parts
 from calitree.engines.local.annotation.columns import MAX_SMALL
-from calitree.engines.local.annotation.labels import from_column
+from calitree.engines.local.annotation.labels import TextColumn, from_column
 from calitree.engines.local.annotation.values import Value
 from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.spaces import Space
-from calitree.engines.local.join.generic_join import GenericJoin
-from calitree.engines.local.tables.encoded import EncodedTable, Key, Names, key_of
+from calitree.engines.local.tables.encoded import (
+    NBYTES,
+    SEVERAL,
+    EncodedTable,
+    Key,
+    Names,
+    key_of,
+)
 from calitree.engines.local.tables.filters import (
     Columns,
     forget,
     is_kept,
     is_worth_codes,
-    kept_bytes,
     passing,
     read,
 )
 from calitree.engines.local.tables.value_index import ValueIndexes
-from calitree.errors import EngineError
 from calitree.interrupts import run
+from calitree.memory.budget import BudgetedCache
 from calitree.sql.evaluator import compile, evaluate
 from calitree.sql.parser import Expression
 from calitree.types import Kind, kind_of_arrow
 
 Array = np.ndarray[Any, Any]
-MAX_JOINED_ROWS = 1 << 31
-"""Joined rows that can be held: their numbers have 32 bits."""
-
 REPEATING_KINDS = (Kind.INTEGER, Kind.STRING, Kind.DATE, Kind.BOOLEAN, Kind.BINARY)
 """Kinds of columns that are worth encoding for a filter alone, if their values do repeat."""
 
@@ -84,15 +87,20 @@ class EncodedRelation(EncodedTable):
         self.columns = columns
         self.kinds = {f.name: kind_of_arrow(f.type) for f in columns.schema}
         self.unsupported = columns.unsupported
-        self._lifts: dict[tuple[str, Key], Value] = {}
-        self.value_indexes = ValueIndexes(columns)
+
+    @cached_property
+    def value_indexes(self) -> ValueIndexes:
+        """Its rows by their values."""
+        return ValueIndexes(self.columns, self.book)
+
+    @cached_property
+    def _lifts(self) -> BudgetedCache[tuple[str, Key], Value]:
+        return BudgetedCache(self.book.budget, "lifts", NBYTES)
 
     @property
     def nbytes(self) -> int:
-        """Bytes in memory, with all that was derived from the columns."""
-        lifts = sum(value.nbytes for value in list(self._lifts.values()))
-        derived = self._derived_bytes + self.value_indexes.nbytes + kept_bytes(self.columns)
-        return self.columns.nbytes + derived + lifts
+        """Bytes of the columns in memory."""
+        return self.columns.nbytes
 
     @property
     def null_free(self) -> frozenset[str]:
@@ -102,34 +110,37 @@ class EncodedRelation(EncodedTable):
     def _encode(self, attribute: str, column: str) -> Codes:
         known = self.known_codes(attribute, column, slice(None))
         if known is None:
-            known = self.book.dictionary(attribute).encode(read(self.columns, column))
+            values = read(self.columns, column, self.book)
+            known = self.book.dictionary(attribute).encode(values)
             forget(self.columns, column)
         return known
 
     @property
     def coded(self) -> list[tuple[str, str]]:
         """Attributes whose codes are known, or follow from ids, with their columns."""
-        every = [*self._codes, *(part for key in list(self._ids) for part in key)]
+        every = [key for key, _ in self._codes.items()]
+        every += [part for key, _ in self._ids.items() for part in key]
         return list(dict.fromkeys(every))
 
     @property
     def encoded(self) -> list[Key]:
         """The keys whose codes or ids are known."""
-        return [*((key,) for key in list(self._codes)), *self._ids]
+        codes = ((key,) for key, _ in self._codes.items())
+        return [*codes, *(key for key, _ in self._ids.items())]
 
     def remember(self, key: Key, ids: Codes) -> None:
         """Keep ids that were derived from other tables; of one attribute these are its codes."""
         if len(key) == 1:
-            self._codes[key[0]] = ids
+            self._codes.put(key[0], ids)
         else:
-            self._ids[key] = ids
+            self._ids.put(key, ids)
 
     def known_codes(self, attribute: str, column: str, rows: Array | slice) -> Codes | None:
         """The codes of an attribute in these rows, if its values need not be encoded."""
         codes = self._codes.get((attribute, column))
         if codes is not None:
             return codes[rows]
-        for key, ids in list(self._ids.items()):
+        for key, ids in self._ids.items():
             # The codes of several attributes follow from their id, unless one was NULL.
             if (attribute, column) in key and all(c in self.null_free for _, c in key):
                 space = self.book.space(tuple(a for a, _ in key))
@@ -142,10 +153,10 @@ class EncodedRelation(EncodedTable):
         if len(parts) < 2 or not all(column in self.null_free for _, column in parts):
             return super().ids(space, names)
         with self.book.lock:
-            before = self._codes.keys() & parts
+            fresh = [part for part in parts if part not in self._codes]
             ids = super().ids(space, names)
-            for part in set(parts) - before:
-                self._codes.pop(part, None)
+            for part in fresh:
+                self._codes.drop(part)
         return ids
 
     def has_codes(self, attribute: str, names: Names) -> bool:
@@ -156,7 +167,9 @@ class EncodedRelation(EncodedTable):
     def is_worth_codes(self, attribute: str, names: Names) -> bool:
         """Whether an attribute should be encoded to be filtered: its values repeat, and not for once."""
         label = names[attribute]
-        return self.kinds[label] in REPEATING_KINDS and is_worth_codes(self.columns, label)
+        return self.kinds[label] in REPEATING_KINDS and is_worth_codes(
+            self.columns, label, self.book
+        )
 
     def passing(self, predicate: Expression, names: Names) -> Array:
         """Which rows a predicate is true for.
@@ -172,18 +185,21 @@ class EncodedRelation(EncodedTable):
             )
         ):
             return super().passing(predicate, names)
-        return passing(self.columns, predicate, names, self.book.threads)
+        return passing(self.columns, predicate, names, self.book)
 
     def lift(self, expression: Expression, names: Names) -> Value:
-        """An expression over attributes, in every row; kept."""
+        """An expression over attributes, in every row; kept while there is room."""
         key = self._lift_key(expression, names)
-        if key not in self._lifts:
-            columns = {a: self.columns.column(c) for a, c in key[1]}
-            value = run(lambda: self._lifted(expression, columns), self.rows)
-            if expression.kind in (Kind.INTEGER, Kind.DECIMAL) and not value.is_integer:
-                value = value.with_exact(False)
-            self._lifts[key] = value
-        return self._lifts[key]
+        return self._lifts.of(key, lambda: self._new_lift(expression, key[1]))
+
+    def _new_lift(self, expression: Expression, names: Key) -> Value:
+        columns = {a: self.columns.column(c) for a, c in names}
+        value = run(lambda: self._lifted(expression, columns), self.rows)
+        if isinstance(value, TextColumn):
+            value.is_own = not (self.columns.nbytes and isinstance(expression.node, exp.Column))
+        if expression.kind in (Kind.INTEGER, Kind.DECIMAL) and not value.is_integer:
+            value = value.with_exact(False)
+        return value
 
     def _lifted(self, expression: Expression, columns: Mapping[str, pa.ChunkedArray]) -> Value:
         if expression.kind in TEXTS and len(columns) == 1:
@@ -219,7 +235,7 @@ class EncodedMessage(EncodedTable):
         kinds: Mapping[str, Kind],
     ) -> None:
         super().__init__(book, rows)
-        self._codes = {(name, name): column for name, column in codes.items()}
+        self._own_codes = dict(codes)
         self._annotations = dict(values)
         self.attributes = tuple(codes)
         self.kinds = {**kinds, **dict.fromkeys(values, Kind.OTHER)}
@@ -231,8 +247,13 @@ class EncodedMessage(EncodedTable):
 
     @property
     def nbytes(self) -> int:
-        """Bytes in memory."""
-        return self._derived_bytes + sum(value.nbytes for value in self.annotations.values())
+        """Bytes in memory, without what was derived from it."""
+        codes = sum(int(column.nbytes) for column in self._own_codes.values())
+        return codes + sum(value.nbytes for value in self.annotations.values())
+
+    def codes(self, attribute: str, names: Names) -> Codes:
+        """The code of an attribute in every row."""
+        return self._own_codes[names[attribute]]
 
     @property
     def exact(self) -> bool:
@@ -248,25 +269,29 @@ class EncodedMessage(EncodedTable):
         codes = {name: self.codes(name, {name: name})[rows] for name in self.attributes}
         values = {name: value.take(rows) for name, value in self.annotations.items()}
         taken = EncodedMessage(self.book, codes, values, len(rows), self.kinds)
-        taken.remember({key: ids[rows] for key, ids in list(self._ids.items())}, {})
+        taken.remember({key: ids[rows] for key, ids in self._ids.items()}, {})
         return taken
 
     def inherit(self, other: EncodedMessage) -> None:
         """Take over all that is derived from the keys of a message with the same key in every row."""
-        self._ids, self._places = dict(other._ids), dict(other._places)
-        self._indexes, self._tries = dict(other._indexes), dict(other._tries)
+        self._ids.take_over(other._ids)
+        self._places.take_over(other._places)
+        self._indexes.take_over(other._indexes)
+        self._tries.take_over(other._tries)
         self._asked = set(other._asked)
 
     @property
     def known(self) -> tuple[dict[Key, Codes], dict[Key, Array]]:
         """The ids and the places that are known."""
-        places = dict(self._places)
-        return dict(self._ids), {key: rows for key, rows in places.items() if rows is not None}
+        places = {key: rows for key, rows in self._places.items() if rows is not SEVERAL}
+        return dict(self._ids.items()), places
 
     def remember(self, ids: Mapping[Key, Codes], places: Mapping[Key, Array]) -> None:
         """Keep ids and places that were derived from another message."""
-        self._ids.update(ids)
-        self._places.update(places)
+        for key, known in ids.items():
+            self._ids.put(key, known)
+        for key, rows in places.items():
+            self._places.put(key, rows)
 
     def distinct(self, attribute: str) -> pa.Array:
         """The values that an attribute has, NULL aside."""
@@ -288,38 +313,3 @@ class EncodedMessage(EncodedTable):
                 values[part] = self.annotations[name]
         codes = {name: self.codes(name, {name: name}) for name in keep}
         return EncodedMessage(self.book, codes, values, self.rows, {})
-
-
-class Joined(EncodedTable):
-    """Rows of several tables joined. They are counted first, and joined when more is asked of them."""
-
-    def __init__(
-        self, book: Codebook, parts: Sequence[tuple[EncodedTable, Names]], join: GenericJoin
-    ) -> None:
-        super().__init__(book, join.count(book.threads))
-        self.parts, self.join = list(parts), join
-        self.names = {a: a for _, names in parts for a in names}
-
-    @cached_property
-    def positions(self) -> list[Codes]:
-        """For each table, its row in each of the joined rows."""
-        if self.rows >= MAX_JOINED_ROWS:
-            raise EngineError(
-                f"The relations of one bag join to {self.rows:,} rows, too many to hold. They can be "
-                "counted, but not grouped, filtered or summed; filter them before they are added."
-            )
-        return self.join.rows(self.book.threads)
-
-    def _encode(self, attribute: str, column: str) -> Codes:
-        at = next(i for i, (_, names) in enumerate(self.parts) if attribute in names)
-        table, names = self.parts[at]
-        codes: Codes = table.codes(attribute, names)[self.positions[at]]
-        return codes
-
-    def passing(self, predicate: Expression, names: Names) -> Array:
-        """Which joined rows a predicate is true for: if one table has all it needs, which of its rows."""
-        for at, (table, own) in enumerate(self.parts):
-            if predicate.attributes <= own.keys():
-                passed: Array = table.passing(predicate, own)[self.positions[at]]
-                return passed
-        return super().passing(predicate, names)

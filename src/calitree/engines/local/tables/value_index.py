@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from calitree.cache import LRUCache
 from calitree.engines.local.annotation.texts import is_text
+from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.encoding.spaces import RowIndex
 from calitree.engines.local.tables.filters import Columns, read
 from calitree.grouping import canonical_array
 from calitree.interrupts import run
+from calitree.memory.budget import BudgetedCache
 from calitree.process.compiled import compiled
 from calitree.sql.kernels.strings import buffers
 
@@ -37,10 +39,10 @@ _HALF, _NULL = np.uint64(29), np.uint64(0xA0761D6478BD642F)
 class ValueIndex:
     """The rows that may have given values in some columns."""
 
-    def __init__(self, columns: Columns, labels: Sequence[str]) -> None:
+    def __init__(self, columns: Columns, labels: Sequence[str], book: Codebook) -> None:
         bits = max(4, columns.rows.bit_length())
         self._shift = np.uint64(64 - bits)
-        hashes = _hashes([read(columns, label) for label in labels], columns.rows)
+        hashes = _hashes([read(columns, label, book) for label in labels], columns.rows)
         self._index = RowIndex(self._buckets(hashes), 1 << bits)
 
     def candidates(self, rows: pa.Table) -> Array:
@@ -63,9 +65,11 @@ class ValueIndex:
 class ValueIndexes:
     """The indexes of the columns of one relation, and the rows last looked up by them."""
 
-    def __init__(self, columns: Columns) -> None:
-        self._columns = columns
-        self._indexes = LRUCache[ValueIndex](MAX_INDEXES)
+    def __init__(self, columns: Columns, book: Codebook) -> None:
+        self._columns, self._book = columns, book
+        self._indexes = BudgetedCache[tuple[str, ...], ValueIndex](
+            book.budget, "look-ups", attrgetter("nbytes"), limit=MAX_INDEXES
+        )
         self._asked: Counter[tuple[str, ...]] = Counter()
         self._answers: deque[tuple[object, Array]] = deque(maxlen=MAX_ANSWERS)
 
@@ -76,7 +80,7 @@ class ValueIndexes:
         if index is None:
             self._asked[key] += 1
             if self._asked[key] > MIN_LOOKUPS:
-                index = run(lambda: ValueIndex(self._columns, key), self._columns.rows)
+                index = run(lambda: ValueIndex(self._columns, key, self._book), self._columns.rows)
                 self._indexes.put(key, index)
         return index
 
@@ -87,11 +91,6 @@ class ValueIndexes:
     def remember(self, asked: object, rows: Array) -> None:
         """Keep an answer: it will be asked for of every selection of the same rows."""
         self._answers.append((asked, rows))
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory."""
-        return sum(index.nbytes for index in self._indexes.values())
 
 
 def comparable(column: pa.ChunkedArray) -> pa.Array:

@@ -1,0 +1,336 @@
+"""One memory budget for all that is kept to be used again.
+
+Trees that share an engine share a `Budget`: all that was calibrated, augmented or supposed on one join graph.
+Its limit is the largest `memory_limit` among the trees that are in use. Whatever is kept because it may be of
+use again is in a `BudgetedCache`, or is a message in a store, and counts with its bytes. What the data itself
+needs (relations, the dictionaries of their keys, the pivot's messages) does not count.
+
+What is least useful goes first. That is what was used longest ago, by a clock that counts the bytes that came
+since. Kinds that take a pass over a relation, or a call of Spark, to get back (`DEAR`) count as used later than
+they were, by the bytes of the whole budget: they stay for one turnover more.
+
+A hit takes no lock. It sets a mark on the entry, and whoever needs room looks at it: an entry with a mark loses
+the mark instead of its place (second chance). What is larger than the whole budget is not kept at all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, Protocol, TypeVar
+from weakref import WeakKeyDictionary, ref
+
+from calitree.interrupts import uninterrupted
+from calitree.memory.report import Holding
+from calitree.process.locks import BriefLock
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+DEAR = frozenset(("messages", "codes", "columns", "joins", "transfers"))
+"""Kinds that stay for one turnover of the budget more."""
+
+MIN_DEFAULT_LIMIT, MEMORY_SHARE = 1 << 30, 4
+"""Without another limit: so many bytes, or one part in so many of the machine's memory if that is more."""
+
+ENTRY_BYTES = 1_000
+"""An entry of a cache with its key, beside its value."""
+
+
+def default_limit() -> int:
+    """The limit of trees that are given none."""
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # not every system tells
+        return MIN_DEFAULT_LIMIT
+    return max(MIN_DEFAULT_LIMIT, memory // MEMORY_SHARE)
+
+
+class Evicting(Protocol):
+    """Who has entries in a budget."""
+
+    def evict(self, entry: Entry) -> None:
+        """Give up what this entry stands for; the budget has forgotten it already."""
+
+
+class Entry:
+    """Something kept: how large it is, and whether it was used since somebody needed room."""
+
+    __slots__ = ("due", "key", "kind", "nbytes", "owner", "shares", "used")
+
+    def __init__(self, owner: ref[Any], key: object, kind: str, nbytes: int) -> None:
+        self.owner, self.key, self.kind = owner, key, kind
+        self.nbytes = nbytes + ENTRY_BYTES
+        self.due = 0
+        self.used = False
+        self.shares = 1
+
+
+class Budget:
+    """The bytes of all that is kept, and what must go for more.
+
+    Its lock is held for the accounts alone; whatever goes is given up after that.
+    """
+
+    def __init__(
+        self, limit: int | None = None, data: Callable[[], tuple[Holding, ...]] = tuple
+    ) -> None:
+        """A budget.
+
+        Args:
+            limit: Its bytes as long as no tree says otherwise.
+            data: What its owner holds that does not count.
+        """
+        self.data = data
+        self._lock = BriefLock()
+        self._limits: WeakKeyDictionary[object, int] = WeakKeyDictionary()
+        self._default = default_limit() if limit is None else limit
+        self._entries: dict[str, dict[Entry, None]] = {}
+        """Of each kind, what is due first first."""
+        self._bytes: dict[str, int] = {}
+        self._clock = 0
+        self._gone: deque[Entry] = deque()
+        """Entries whose owner is no more. Finalisers run at any time, so they take no lock."""
+        self.nbytes = 0
+
+    def admit_tree(self, tree: object, limit: int) -> None:
+        """Note the limit of a tree, for as long as that is in use."""
+        with self._lock:
+            self._limits[tree] = limit
+        self.trim()
+
+    @uninterrupted()
+    def trim(self) -> None:
+        """Let go what has no room any more, as the limit is smaller than it was."""
+        with self._lock:
+            self._bury()
+            victims = self._victims(self.limit)
+        _evict(victims)
+
+    @property
+    def limit(self) -> int:
+        """The largest limit of the trees that are in use."""
+        return max(tuple(self._limits.values()), default=self._default)
+
+    @uninterrupted()
+    def admit(self, entry: Entry) -> bool:
+        """Count an entry, and let others go for it; False if it is larger than all room."""
+        kind, size = entry.kind, entry.nbytes
+        with self._lock:
+            self._bury()
+            limit = self.limit
+            victims = self._victims(limit - size) if size <= limit else []
+            if size <= limit:
+                self._clock += size
+                entry.due = self._clock + (limit if kind in DEAR else 0)
+                self._entries.setdefault(kind, {})[entry] = None
+                self._bytes[kind] = self._bytes.get(kind, 0) + size
+                self.nbytes += size
+        _evict(victims)
+        return size <= limit
+
+    def _victims(self, room: int) -> list[Entry]:
+        """Entries, taken out, without which the others fit."""
+        victims = []
+        while self.nbytes > room:
+            queues = [queue for queue in self._entries.values() if queue]
+            entry = min((next(iter(queue)) for queue in queues), key=_due)
+            self._remove(entry)
+            if entry.used:
+                entry.used = False
+                entry.due = self._clock + (self.limit if entry.kind in DEAR else 0)
+                self._entries[entry.kind][entry] = None
+                self._bytes[entry.kind] += entry.nbytes
+                self.nbytes += entry.nbytes
+            else:
+                victims.append(entry)
+        return victims
+
+    def has_room(self, entry: Entry) -> bool:
+        """Whether an entry could be kept."""
+        return entry.nbytes <= self.limit
+
+    def share(self, entry: Entry) -> None:
+        """Note that one more keeps this: it counts until all have released it."""
+        with self._lock:
+            entry.shares += 1
+
+    @uninterrupted()
+    def release(self, entry: Entry) -> None:
+        """Count an entry no longer, unless others keep it too."""
+        with self._lock:
+            self._release(entry)
+
+    def abandon(self, entry: Entry) -> None:
+        """Count an entry no longer, from the next call of another method on; for finalisers."""
+        self._gone.append(entry)
+
+    def _bury(self) -> None:
+        while self._gone:
+            self._release(self._gone.popleft())
+
+    def _release(self, entry: Entry) -> None:
+        entry.shares -= 1
+        if entry.shares <= 0:
+            self._remove(entry)
+
+    def _remove(self, entry: Entry) -> None:
+        queue = self._entries.get(entry.kind, {})
+        if entry in queue:
+            del queue[entry]
+            self._bytes[entry.kind] -= entry.nbytes
+            self.nbytes -= entry.nbytes
+
+    @property
+    def holdings(self) -> tuple[Holding, ...]:
+        """What is kept, by kind, the largest first."""
+        with self._lock:
+            self._bury()
+            kinds = sorted(self._entries, key=lambda kind: -self._bytes[kind])
+            return tuple(
+                Holding(kind, len(self._entries[kind]), self._bytes[kind])
+                for kind in kinds
+                if self._entries[kind]
+            )
+
+
+def _due(entry: Entry) -> int:
+    return entry.due
+
+
+def _evict(victims: list[Entry]) -> None:
+    for victim in victims:
+        owner = victim.owner()
+        if owner is not None:
+            owner.evict(victim)
+
+
+class BudgetedCache(Generic[K, V]):
+    """Values by key that count into a budget, and at most `limit` of them.
+
+    None is no value: it is not distinguished from an unknown key. A look-up takes no lock. With `weak`
+    keys an entry goes with its key.
+
+    >>> cache = BudgetedCache[str, bytes](Budget(), "texts", len)
+    >>> cache.of("a", lambda: b"first"), cache.of("a", lambda: b"second")
+    (b'first', b'first')
+    """
+
+    __slots__ = ("__weakref__", "_held", "_self", "_size_of", "budget", "kind", "limit", "weak")
+
+    def __init__(
+        self,
+        budget: Budget,
+        kind: str,
+        size_of: Callable[[V], int],
+        *,
+        limit: int | None = None,
+        weak: bool = False,
+    ) -> None:
+        self.budget, self.kind, self.limit, self.weak = budget, kind, limit, weak
+        self._size_of = size_of
+        self._held: dict[object, tuple[V, Entry]] = {}
+        self._self = ref(self)
+
+    def of(self, key: K | None, compute: Callable[[], V]) -> V:
+        """The value of a key, computed if it is unknown; with the key None it is computed every time.
+
+        Two threads may compute the same value.
+        """
+        if key is None:
+            return compute()
+        value = self.get(key)
+        if value is None:
+            value = compute()
+            self.put(key, value)
+        return value
+
+    def get(self, key: K) -> V | None:
+        """The value of a key, if it is known."""
+        held = self._held.get(ref(key) if self.weak else key)
+        if held is None:
+            return None
+        held[1].used = True
+        return held[0]
+
+    @uninterrupted()
+    def put(self, key: K | None, value: V) -> None:
+        """Set the value of a key, unless the key is None or the value has no room."""
+        if key is None:
+            return
+        own: object = ref(key, self._on_death()) if self.weak else key
+        before = self._held.get(own)
+        entry = Entry(self._self, own, self.kind, self._size_of(value))
+        self._held[own] = value, entry
+        if before is not None:
+            self.budget.release(before[1])
+        if not self.budget.admit(entry):
+            self.evict(entry)
+        elif self.limit is not None and len(self._held) > self.limit:
+            self._evict_oldest()
+
+    def drop(self, key: K) -> None:
+        """Forget the value of a key."""
+        held = self._held.get(ref(key) if self.weak else key)
+        if held is not None:
+            self.budget.release(held[1])
+            self.evict(held[1])
+
+    def evict(self, entry: Entry) -> None:
+        """Forget the value of an entry, unless its key has another one by now."""
+        held = self._held.get(entry.key)
+        if held is not None and held[1] is entry:
+            self._held.pop(entry.key, None)
+
+    def _evict_oldest(self) -> None:
+        """Forget the first that was not used since it was last looked at."""
+        for key, held in 2 * list(self._held.items())[:-1]:
+            entry = held[1]
+            if not entry.used:
+                self.budget.release(entry)
+                self.evict(entry)
+                return
+            entry.used = False
+            if self._held.pop(key, None) is not None:
+                self._held[key] = held
+
+    def _on_death(self) -> Callable[[ref[Any]], None]:
+        def forget(key: ref[Any], own: ref[BudgetedCache[K, V]] = self._self) -> None:
+            cache = own()
+            held = None if cache is None else cache._held.pop(key, None)
+            if cache is not None and held is not None:
+                cache.budget.abandon(held[1])
+
+        return forget
+
+    def take_over(self, other: BudgetedCache[K, V]) -> None:
+        """Keep all that another one keeps."""
+        for key, value in other.items():
+            self.put(key, value)
+
+    def clear(self) -> None:
+        """Forget all values."""
+        for _, entry in list(self._held.values()):
+            self.budget.release(entry)
+            self.evict(entry)
+
+    def items(self) -> Iterator[tuple[Any, V]]:
+        """All keys with their values, as they are now; this is no use of them."""
+        for key, (value, _) in list(self._held.items()):
+            yield key, value
+
+    @property
+    def nbytes(self) -> int:
+        """What is counted for it."""
+        return sum(entry.nbytes for _, entry in list(self._held.values()))
+
+    def __contains__(self, key: K) -> bool:
+        return (ref(key) if self.weak else key) in self._held
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __del__(self) -> None:
+        for _, entry in self._held.values():
+            self.budget.abandon(entry)
