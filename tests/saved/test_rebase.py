@@ -223,7 +223,7 @@ def test_a_relation_elsewhere_stays_there(tmp_path: Path) -> None:
 
 
 def test_what_is_long_ago_is_not_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("calitree.calibration.history.CHANGES_REMEMBERED", 5)
+    monkeypatch.setattr("calitree.memory.history.CHANGES_REMEMBERED", 5)
     live = graph(sales=pa.Table.from_pylist(SALES * 10)).calibrate()
     live.save(tmp_path)
     for units in range(12):

@@ -13,12 +13,12 @@ from secrets import randbits
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
-from calitree.calibration.history import History
 from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Engine, budget_of, on_spark, updatable
 from calitree.engines.api.signed import Signed
 from calitree.jointree.schema import Relation
 from calitree.memory.budget import Budget, BudgetedCache
+from calitree.memory.history import History
 from calitree.process.locks import SharedLock
 from calitree.types import Kind
 
