@@ -525,6 +525,7 @@ CONTRADICTIONS: list[tuple[str, Any, str]] = [
     ("measures.n", "sum(nothing)", "No relation has a column"),
     ("measures.mean.final", "x / n", "may use only"),
     ("measures.mean.semiring.times", ["1"], "one entry for each component"),
+    ("measures.mean.semiring.one", [2**70, 0], "at most 64 bits"),
     ("measures.mean.lifts", {"x": "1"}, "no relation 'x'"),
     ("where", "units >", "units >"),
     ("where", "1; drop table sales", "drop"),

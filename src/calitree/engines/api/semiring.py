@@ -82,6 +82,9 @@ class Semiring:
         for name in self.components:
             if self.components.count(name) > 1:
                 raise ExpressionError(f"Semiring {self.name!r} has two components {name!r}.")
+        for value in (*self.zero, *self.one):
+            if isinstance(value, int) and not -(2**63) <= value < 2**63:
+                raise self._error("zero and one are numbers of at most 64 bits.")
         self._check_times()
 
     def _check_times(self) -> None:
