@@ -7,6 +7,7 @@ import multiprocessing
 import pickle
 import pickletools
 from collections.abc import Callable
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
@@ -148,8 +149,10 @@ def test_every_error_pickles() -> None:
         return [base, *(kind for sub in base.__subclasses__() for kind in kinds(sub))]
 
     for kind in kinds(ct.CalitreeError):
-        missing = kind is ct.MissingRelationError
-        error = ct.MissingRelationError("sales", "it is gone") if missing else kind("some text")
+        given = [p for p in signature(kind).parameters.values() if p.default is Parameter.empty]
+        error = kind(
+            *("some text" if p.kind is Parameter.VAR_POSITIONAL else p.name for p in given)
+        )
         for other in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
             assert (type(other), str(other)) == (kind, str(error))
             assert other.__dict__ == error.__dict__
