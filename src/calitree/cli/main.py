@@ -117,6 +117,14 @@ def calibrate(
             help="Megabytes that a relation may have to be held by this process. [default: 256]",
         ),
     ] = None,
+    memory_limit: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Megabytes that the tree may keep to use again, now and where it is opened. "
+            "[default: a quarter of the memory]",
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
 ) -> None:
     """Calibrate the tree of a model file and save it.
@@ -139,7 +147,8 @@ def calibrate(
     graph = given.graph(_engine(engine, master, remote, in_process))
     # Where nothing can be saved, that is better known before long work than after it.
     Directory(out).make(MANIFESTS)
-    wide = given.calibrate(graph, progress=False if quiet else None)
+    limit = None if memory_limit is None else memory_limit << 20
+    wide = given.calibrate(graph, False if quiet else None, limit)
     version = wide.save(out)
     if not quiet:
         tell(str(wide.calibration))

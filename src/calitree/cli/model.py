@@ -105,9 +105,16 @@ class ModelFile:
             graph.add_join(join["left"], join["right"], on=join["on"])
         return graph
 
-    def calibrate(self, graph: JoinGraph, progress: Progress | bool | None = None) -> WideTable:
+    def calibrate(
+        self,
+        graph: JoinGraph,
+        progress: Progress | bool | None = None,
+        memory_limit: int | None = None,
+    ) -> WideTable:
         """Calibrate what `graph` returns, for the pivot."""
-        return graph.calibrate(self.measures, self.group_by, self.where, progress=progress)
+        return graph.calibrate(
+            self.measures, self.group_by, self.where, memory_limit=memory_limit, progress=progress
+        )
 
     def _located(self, name: str, source: Any) -> Any:
         """A path relative to the model file; a URL or the name of a Spark table as it stands."""

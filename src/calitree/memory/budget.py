@@ -134,8 +134,8 @@ class Budget:
         """Entries, taken out, without which the others fit."""
         victims = []
         while self.nbytes > room:
-            queues = [queue for queue in self._entries.values() if queue]
-            entry = min((next(iter(queue)) for queue in queues), key=_due)
+            first = [next(iter(queue)) for queue in self._entries.values() if queue]
+            entry = min(first, key=_due)
             self._remove(entry)
             if entry.used:
                 entry.used = False
