@@ -13,7 +13,7 @@ PAGES = [ROOT / "docs/security.md", ROOT / "docs/limits.md"]
 NAMED = re.compile(r"\b(tests/[\w/]+\.py)::(\w+)")
 
 
-def tests_in(file: Path) -> set[str]:
+def names_in(file: Path) -> set[str]:
     """The functions of a file, and what it assigns names to: a state machine's test case."""
     nodes = list(ast.walk(ast.parse(file.read_text())))
     functions = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
@@ -28,6 +28,6 @@ def test_every_promise_has_a_test(page: Path) -> None:
     missing = [
         f"{file}::{name}"
         for file, name in named
-        if not (ROOT / file).exists() or name not in tests_in(ROOT / file)
+        if not (ROOT / file).exists() or name not in names_in(ROOT / file)
     ]
     assert missing == []
