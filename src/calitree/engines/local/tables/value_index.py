@@ -48,7 +48,7 @@ class ValueIndex:
     def candidates(self, rows: pa.Table) -> Array:
         """In order, the rows that have the hash of one of these: they may be equal to it."""
         buckets = self._buckets(_hashes(rows.columns, rows.num_rows))
-        positions: Array = self._index.rows(np.unique(buckets)).astype(np.intp)
+        positions: Array = self._index.rows(np.unique(buckets).astype(np.int64)).astype(np.intp)
         positions.sort()
         return positions
 
