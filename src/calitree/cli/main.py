@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from calitree.apps.verify import Verification
 from calitree.cli.formats import check_format, write
 from calitree.cli.model import ModelFile
-from calitree.cli.options import Allow, EngineName, Grace, Tree, Version
+from calitree.cli.options import Allow, EngineName, Grace, InProcess, MemoryLimit, Tree, Version
 from calitree.cli.streams import arguments, failed, prepare, show, tell
 from calitree.engines.spark.session import spark_session
 from calitree.engines.spark.session.launch import LOCAL
@@ -110,21 +110,8 @@ def calibrate(
     remote: Annotated[
         str | None, typer.Option(help="A Spark Connect server, such as sc://host.")
     ] = None,
-    in_process: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            help="Megabytes that a relation may have to be held by this process. [default: 256]",
-        ),
-    ] = None,
-    memory_limit: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            help="Megabytes that the tree may keep to use again, now and where it is opened. "
-            "[default: a quarter of the memory]",
-        ),
-    ] = None,
+    in_process: InProcess = None,
+    memory_limit: MemoryLimit = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
 ) -> None:
     """Calibrate the tree of a model file and save it.

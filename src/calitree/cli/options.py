@@ -24,3 +24,17 @@ Grace = Annotated[
         min=0, help="Minutes for which files stay whose version was dropped, or that have none."
     ),
 ]
+InProcess = Annotated[
+    int | None,
+    typer.Option(
+        min=0, help="Megabytes that a relation may have to be held by this process. [default: 256]"
+    ),
+]
+MemoryLimit = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        help="Megabytes that the tree may keep to use again, now and where it is opened. "
+        "[default: a quarter of the memory]",
+    ),
+]

@@ -236,15 +236,12 @@ class BudgetedCache(Generic[K, V]):
     def of(self, key: K | None, compute: Callable[[], V]) -> V:
         """The value of a key, computed if it is unknown; with the key None it is computed every time.
 
-        Two threads may compute the same value.
+        Two threads may compute the same value; both get the one that was first.
         """
         if key is None:
             return compute()
         value = self.get(key)
-        if value is None:
-            value = compute()
-            self.put(key, value)
-        return value
+        return self._first(key, compute()) if value is None else value
 
     def get(self, key: K) -> V | None:
         """The value of a key, if it is known."""
@@ -265,6 +262,19 @@ class BudgetedCache(Generic[K, V]):
         self._held[own] = value, entry
         if before is not None:
             self.budget.release(before[1])
+        self._admit(entry)
+
+    @uninterrupted()
+    def _first(self, key: K, value: V) -> V:
+        """Keep a value, unless another thread was quicker: then it is that one's."""
+        own: object = ref(key, self._on_death()) if self.weak else key
+        entry = Entry(self._self, own, self.kind, self._size_of(value))
+        held = self._held.setdefault(own, (value, entry))
+        if held[1] is entry:
+            self._admit(entry)
+        return held[0]
+
+    def _admit(self, entry: Entry) -> None:
         if not self.budget.admit(entry):
             self.evict(entry)
         elif self.limit is not None and len(self._held) > self.limit:

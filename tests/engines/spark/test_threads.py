@@ -45,7 +45,9 @@ class Created:
 
 
 class Frame:
-    """Stands for a frame or a session."""
+    """Stands for a frame, a session or a table."""
+
+    nbytes, held = 0, None
 
     def __init__(self) -> None:
         self.views: list[str] = []
