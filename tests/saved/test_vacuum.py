@@ -6,13 +6,18 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import calitree as ct
+from calitree.saved import manifest
 from calitree.saved.directory import Directory
 from calitree.saved.guard import local_files
+from calitree.saved.manifest import Manifest
+
+vacuum = import_module("calitree.saved.vacuum")  # the file, not the function
 
 ROWS = {"store": [1, 2, 2], "units": [1, 10, 100]}
 
@@ -110,6 +115,25 @@ def test_vacuums_at_the_same_time(tmp_path: Path) -> None:
         list(pool.map(lambda keep: ct.saved.vacuum(tmp_path, keep, grace=0), [8, 4, 2, 1] * 3))
     assert ct.open(tmp_path, engine="local").query().rows() == [{"units": 111 + 900}]
     assert ct.saved.vacuum(tmp_path, grace=0) == []
+
+
+def test_another_vacuum_drops_a_version_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = grown(tmp_path)
+    really = vacuum.read
+
+    def read(directory: Directory, number: int) -> Manifest:
+        if number == 1:
+            manifest.drop(directory, number)  # as others do after a third version is saved
+        return really(directory, number)
+
+    monkeypatch.setattr(vacuum, "read", read)
+    assert ct.saved.vacuum(tmp_path, keep=2) == []
+    assert reader.query(["town"]).rows()[0] == {"town": "Quito", "units": 1}
+    (tmp_path / "manifests" / "000000000002.json").write_text("{")
+    with pytest.raises(ct.SavedError, match="is damaged"):
+        ct.saved.vacuum(tmp_path, grace=0)
 
 
 def test_a_dropped_manifest_that_is_damaged_protects_nothing(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def vacuum(path: str | PathLike[str], keep: int = 1, grace: float = GRACE_MINUTE
     versions = numbers(directory)
     if not versions:
         read(directory)  # which says why not
-    named = set().union(*(read(directory, number).files for number in versions[-keep:]))
+    named = set().union(*(_files(directory, number) for number in versions[-keep:]))
     # Manifests first: there must never be one that names a file which is gone.
     for number in versions[:-keep]:
         drop(directory, number)
@@ -80,6 +80,16 @@ def vacuum(path: str | PathLike[str], keep: int = 1, grace: float = GRACE_MINUTE
     for name in (*files, *expired):
         directory.remove(name)
     return [*map(file_of, versions[:-keep]), *files]
+
+
+def _files(directory: Directory, number: int) -> set[str]:
+    """The names of the files of a version; none if another vacuum has just dropped it."""
+    try:
+        return read(directory, number).files
+    except SavedError:
+        if number in numbers(directory):
+            raise
+        return set()
 
 
 def _is_older(directory: Directory, name: str, grace: float) -> bool:
