@@ -121,6 +121,8 @@ class Run:
         random = Random(self.seed)
         for _ in range(count):
             names = [hostile_name(random) for _ in range(4)]
+            if names[1] == names[2]:
+                continue
             answer = self.guarded(names, lambda names=names: _named(*names))
             if answer is not None:
                 self.outcomes["named"] += 1

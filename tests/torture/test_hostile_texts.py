@@ -322,6 +322,14 @@ def test_refused_and_shortened(text: str) -> None:
     assert len(str(caught.value)) < 1_000
 
 
+def test_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """What sqlglot would take for a statement is refused without its warning."""
+    for text in ("if->x, false, false", "show x", "x > (call x)"):
+        with pytest.raises(ExpressionError):
+            passing(tree("local"), text)
+    assert caplog.records == []
+
+
 @pytest.mark.parametrize("name", ["a\0b", "\ud800", "n" * 1_001])
 def test_names_that_are_none(name: str) -> None:
     with pytest.raises(SchemaError):

@@ -44,6 +44,10 @@ class ExpressionParser(DuckDBParser):
         TokenType.PLUS: lambda self: self._signed(),
     }
 
+    def _warn_unsupported(self) -> None:
+        """A statement is refused; sqlglot would log that it is one, and take it."""
+        self.raise_error("This is no expression")
+
     def _signed(self) -> exp.Expr:
         """Signs, and an operand that must be a number."""
         signs = [self._prev.token_type]
