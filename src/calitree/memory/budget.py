@@ -16,7 +16,7 @@ the mark instead of its place (second chance). What is larger than the whole bud
 from __future__ import annotations
 
 import os
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 from weakref import WeakKeyDictionary, ref
@@ -86,7 +86,7 @@ class Budget:
         self._lock = BriefLock()
         self._limits: WeakKeyDictionary[object, int] = WeakKeyDictionary()
         self._default = default_limit() if limit is None else limit
-        self._entries: dict[str, dict[Entry, None]] = {}
+        self._entries: dict[str, OrderedDict[Entry, None]] = {}
         """Of each kind, what is due first first."""
         self._bytes: dict[str, int] = {}
         self._clock = 0
@@ -124,7 +124,7 @@ class Budget:
             if size <= limit:
                 self._clock += size
                 entry.due = self._clock + (limit if kind in DEAR else 0)
-                self._entries.setdefault(kind, {})[entry] = None
+                self._entries.setdefault(kind, OrderedDict())[entry] = None
                 self._bytes[kind] = self._bytes.get(kind, 0) + size
                 self.nbytes += size
         _evict(victims)
@@ -176,8 +176,8 @@ class Budget:
             self._remove(entry)
 
     def _remove(self, entry: Entry) -> None:
-        queue = self._entries.get(entry.kind, {})
-        if entry in queue:
+        queue = self._entries.get(entry.kind)
+        if queue is not None and entry in queue:
             del queue[entry]
             self._bytes[entry.kind] -= entry.nbytes
             self.nbytes -= entry.nbytes
