@@ -37,8 +37,8 @@ class Recorder:
         self.pairs: set[tuple[str, str]] = set()
         self._here = threading.local()
 
-    def factory(self, name: str, make: Callable[[], Any]) -> Callable[[], RecordedLock]:
-        return lambda: RecordedLock(self, name, make())
+    def factory(self, name: str, make: Callable[..., Any]) -> Callable[..., RecordedLock]:
+        return lambda *rank: RecordedLock(self, name, make(*rank))
 
     @property
     def held(self) -> list[RecordedLock]:
@@ -83,7 +83,7 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
 def test_the_page_lists_every_lock() -> None:
     """Wherever a lock is made, the page says what it guards."""
     root = Path(ct.__file__).parent
-    pattern = re.compile(r"\b(?:threading\.)?(?:Brief|Shared|R)?Lock\(\)")
+    pattern = re.compile(r"\b(?:threading\.)?(?:(?:Brief|R)?Lock\(\)|SharedLock\()")
     files = {path for path in root.rglob("*.py") if pattern.search(path.read_text())}
     ours = {str(path.relative_to(root).with_suffix("")) for path in files}
     # A codebook gives its dictionaries its own.

@@ -18,7 +18,7 @@ from calitree.interrupts import uninterrupted
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.schema import Relation, Schema
 from calitree.memory.budget import default_limit
-from calitree.process.locks import SharedLock
+from calitree.process.locks import Rank, SharedLock
 from calitree.progress import Progress
 from calitree.query.binder import MeasureLike, Question
 
@@ -53,7 +53,7 @@ class Branch:
         """Whether its head is an earlier version, which cannot be changed."""
         self.is_main = fork_point is None and not is_past
         """Whether it is the tree's own, whose messages are pinned."""
-        self.lock = SharedLock()
+        self.lock = SharedLock(Rank.BRANCH)
         self.calibration: Plan | None = None
         """How the messages were last brought up to date."""
         self._snapshots = {first.number: first}

@@ -19,7 +19,7 @@ from calitree.engines.api.signed import Signed
 from calitree.jointree.schema import Relation
 from calitree.memory.budget import Budget, BudgetedCache
 from calitree.memory.history import History
-from calitree.process.locks import SharedLock
+from calitree.process.locks import Rank, SharedLock
 from calitree.types import Kind
 
 Rows: TypeAlias = Any
@@ -112,7 +112,7 @@ class Updated(Signed):
         self._rows = before.rows + change.came - change.went
         self._null_free = change.null_free(before.null_free)
         self._parts: Signed | None = None
-        self._lock = SharedLock()
+        self._lock = SharedLock(Rank.REVISION)
         self.length: int = before.length + 1 if isinstance(before, Updated) else 1
         """How many changes it is away from the relation as first loaded."""
         known: History | None = before.history if isinstance(before, Updated) else None

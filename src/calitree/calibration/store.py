@@ -17,7 +17,7 @@ from calitree.engines.api.contraction import Table
 from calitree.errors import DamagedError
 from calitree.interrupts import uninterrupted
 from calitree.memory.budget import Budget, Entry
-from calitree.process.locks import SharedLock
+from calitree.process.locks import Rank, SharedLock
 from calitree.query.annotation import Aggregate
 from calitree.storage.filesystem import shown
 from calitree.storage.table_format import SavedMessage
@@ -71,7 +71,7 @@ class Store:
         """Those of them that are to be pinned again once they are computed."""
         self.has_revisions = False
         """Whether there was ever a message of a revision that is not the first."""
-        self._lock = SharedLock()
+        self._lock = SharedLock(Rank.STORE)
 
     def branch(self) -> Store:
         """A copy of this store, which changes independently from now on."""

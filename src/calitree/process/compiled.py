@@ -35,6 +35,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.serialize import dumps
 
 from calitree.interrupts import run
+from calitree.process.locks import hold_in_forks
 from calitree.progress import notice
 from calitree.user_cache import cache_directory
 
@@ -199,10 +200,5 @@ class _Notice(event.Listener):
 
 event.register("numba:compile", _Notice())  # type: ignore[no-untyped-call]
 
-if hasattr(os, "register_at_fork"):
-    # A child process could not compile if another thread were about to at the fork.
-    os.register_at_fork(
-        before=global_compiler_lock.acquire,
-        after_in_parent=global_compiler_lock.release,
-        after_in_child=global_compiler_lock.release,
-    )
+# A child process could not compile if another thread were about to at the fork.
+hold_in_forks(global_compiler_lock)

@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 from calitree.calibration.branch import Branch
 from calitree.calibration.message import Shelved
-from calitree.process.locks import SharedLock
+from calitree.process.locks import Rank, SharedLock
 from calitree.saved.guard.trust import AllowedPlaces
 from calitree.saved.manifest import Manifest
 from calitree.storage.filesystem import shown
@@ -43,7 +43,7 @@ class Saves:
         self.last = last
         self.allowed = AllowedPlaces() if allowed is None else allowed
         """The places outside of trees from which their relations may be read."""
-        self.lock = SharedLock()
+        self.lock = SharedLock(Rank.SAVES)
         """Held while saving and reloading, not while updating or answering."""
         self._locations: dict[str, SavedLocation] = {}
 

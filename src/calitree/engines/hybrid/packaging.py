@@ -24,7 +24,7 @@ from calitree.engines.hybrid.bootstrap import INSIDE, digest, sources
 from calitree.engines.spark.jobs import explained
 from calitree.engines.spark.session.launch import local_cores
 from calitree.engines.spark.watch import is_remote
-from calitree.process.locks import SharedLock
+from calitree.process.locks import Rank, SharedLock
 from calitree.user_cache import temporary_directory
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Run = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _shipped: WeakSet[Any] = WeakSet()
-_lock = SharedLock()
+_lock = SharedLock(Rank.SHIPPING)
 """Held while the archive is made and sent."""
 
 

@@ -18,7 +18,7 @@ from calitree.engines.spark.session import spark_session
 from calitree.engines.spark.session.inherited import inherited_error
 from calitree.engines.spark.sql.zone import UTC
 from calitree.errors import unpicklable
-from calitree.process.locks import SharedLock
+from calitree.process.locks import Rank, SharedLock
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,7 +33,7 @@ class Runtime:
         self._process = os.getpid()
         """The process whose session it is."""
         self.jobs = Jobs()
-        self.lock = SharedLock()
+        self.lock = SharedLock(Rank.RUNTIME)
         """Held while the session is started, and while a table gets its frame or its view.
 
         Who holds it never waits for `jobs`, whose threads take it too.

@@ -6,7 +6,7 @@ from calitree.engines.local.encoding.dictionary import Dictionary
 from calitree.engines.local.encoding.spaces import EmptySpace, PairSpace, SingleSpace, Space
 from calitree.memory.budget import Budget
 from calitree.memory.report import Holding
-from calitree.process.locks import SharedLock
+from calitree.process.locks import Rank, SharedLock
 
 
 class Codebook:
@@ -20,7 +20,7 @@ class Codebook:
     def __init__(self, threads: int) -> None:
         self.threads = threads
         self.budget = Budget(data=self._holdings)
-        self.lock = SharedLock()
+        self.lock = SharedLock(Rank.CODEBOOK)
         self._dictionaries: dict[str, Dictionary] = {}
         self._spaces: dict[tuple[str, ...], Space] = {(): EmptySpace()}
 

@@ -20,7 +20,7 @@ from calitree.engines.local.vm import parallel
 from calitree.errors import EngineError
 from calitree.grouping import canonical_array, contiguous
 from calitree.interrupts import check, run
-from calitree.process.locks import SharedLock
+from calitree.process.locks import Rank, SharedLock
 
 Array = np.ndarray[Any, Any]
 Codes = np.ndarray[Any, np.dtype[np.int32]]
@@ -72,7 +72,7 @@ class Dictionary:
     def __init__(self, threads: int = 1, lock: Lock | None = None) -> None:
         self.values: pa.Array = pa.nulls(0)
         self.threads = threads
-        self._lock = SharedLock() if lock is None else lock
+        self._lock = SharedLock(Rank.CODEBOOK) if lock is None else lock
         self._lookup = Lookup()
 
     @property

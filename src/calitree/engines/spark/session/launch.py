@@ -28,7 +28,7 @@ from calitree.engines.spark.session.jvm import ensure_java
 from calitree.engines.spark.session.startup import startup_options
 from calitree.errors import EngineError
 from calitree.interrupts import check
-from calitree.process.locks import SharedLock
+from calitree.process.locks import Rank, SharedLock
 from calitree.user_cache import temporary_directory
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ shell, would set the level of one without a setting of its own back to WARN, and
 log, with two pages of trace for each try, what fails in a task: that is raised as well."""
 
 
-_starting = SharedLock()
+_starting = SharedLock(Rank.LAUNCH)
 """Held while a session is started, which changes the environment and PySpark's launcher for a while."""
 
 
