@@ -233,7 +233,7 @@ class uninterrupted(ContextDecorator):  # noqa: N801 - used as a function, and a
         _MainThread.depth -= 1
         if not _MainThread.depth and _MainThread.handler is not None:
             handler, _MainThread.handler = _MainThread.handler, None
-            is_noted, _MainThread.is_noted = _MainThread.is_noted, False
-            _signal.signal(signal.SIGINT, handler)
-            if is_noted:
+            _signal.signal(signal.SIGINT, handler)  # what came before this is noted
+            if _MainThread.is_noted:
+                _MainThread.is_noted = False
                 handler(signal.SIGINT, None)

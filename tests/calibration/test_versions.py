@@ -18,13 +18,14 @@ import pytest
 
 import calitree as ct
 from calitree import CalitreeError, QueryError, SchemaError, WideTable
-from calitree.calibration import history, revisions
+from calitree.calibration import revisions
 from calitree.calibration.branch import VERSIONS_KEPT
 from calitree.calibration.planning import staleness
 from calitree.calibration.planning.plan import Plan
 from calitree.calibration.state import Mode
 from calitree.engines.spark import SparkEngine
 from calitree.errors import ConflictError, ExpressionError, UpdateError
+from calitree.memory import history
 from calitree.storage.frames import ACCEPTED
 from tests.support.engines import LOCAL, engine_named, spark_engine_named, spark_frame
 

@@ -35,12 +35,13 @@ from hypothesis.stateful import (
 import calitree as ct
 from calitree.apps.verify.check import compare, same
 from calitree.apps.verify.plain import attributes_of, query_sql, wide_sql
-from calitree.calibration import history, revisions
+from calitree.calibration import revisions
 from calitree.calibration.planning import staleness
 from calitree.calibration.planning.plan import Plan
 from calitree.calibration.state import MODES
 from calitree.engines.api.signed import settled
 from calitree.errors import ConflictError, UpdateError
+from calitree.memory import history
 from calitree.query.binder import Question
 from calitree.wide_table import WideTable
 from tests.support.databases import (

@@ -97,7 +97,9 @@ def test_rows_by_some_of_their_values(
     engine: str, rows: list[dict[str, Any]], data: st.DataObject
 ) -> None:
     wide, left = _tree(rows, engine), list(rows)
-    columns = data.draw(st.lists(st.sampled_from(COLUMNS.names), min_size=1, max_size=6, unique=True))
+    columns = data.draw(
+        st.lists(st.sampled_from(COLUMNS.names), min_size=1, max_size=6, unique=True)
+    )
     for _ in range(8):
         row = data.draw(st.sampled_from(rows))
         if data.draw(st.integers(0, 4)) == 0:

@@ -11,6 +11,8 @@ from functools import wraps
 from threading import Thread
 from typing import ParamSpec, TypeVar
 
+from sqlglot.errors import TokenError
+
 from calitree.errors import ExpressionError
 
 MAX_CHARACTERS = 1 << 26
@@ -76,8 +78,10 @@ def on_deep_stack(function: Callable[P, R]) -> Callable[P, R]:
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
-        except RecursionError:
-            return _in_thread(lambda: function(*args, **kwargs))
+        except (RecursionError, TokenError) as error:
+            if isinstance(error, TokenError) and not isinstance(error.__cause__, RecursionError):
+                raise
+        return _in_thread(lambda: function(*args, **kwargs))
 
     return run
 
