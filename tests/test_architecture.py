@@ -181,7 +181,6 @@ WEAK_TABLES = {
     "calibration/store.py",  # the stores that share messages
     "jointree/augment.py",  # a counter for each engine
     "memory/budget.py",  # the trees in use
-    "process/locks.py",  # all locks
     "saved/location.py",  # which table is in which file
 }
 """Where objects are the keys of weak tables: these go with the object, and have little of their own."""

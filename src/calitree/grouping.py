@@ -42,23 +42,25 @@ def contiguous(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def canonical_type(dtype: pa.DataType) -> pa.DataType:
     """The type in which values of this type are compared: integers and doubles of 64 bits, one text."""
-    import pyarrow.types as t
-    from pyarrow import binary, date32, decimal128, float64, int64, string, timestamp
+    import pyarrow as pa
 
+    t = pa.types
+    if t.is_string(dtype):
+        return dtype
     if t.is_uint64(dtype):
-        return decimal128(20, 0)
+        return pa.decimal128(20, 0)
     if t.is_integer(dtype):
-        return int64()
+        return pa.int64()
     if t.is_floating(dtype):
-        return float64()
+        return pa.float64()
     if t.is_large_string(dtype) or t.is_string_view(dtype):
-        return string()
+        return pa.string()
     if t.is_timestamp(dtype) and dtype.unit != "ns":
-        return timestamp("us", dtype.tz)
+        return pa.timestamp("us", dtype.tz)
     if t.is_date64(dtype):
-        return date32()
+        return pa.date32()
     if t.is_large_binary(dtype) or t.is_fixed_size_binary(dtype):
-        return binary()
+        return pa.binary()
     return dtype
 
 

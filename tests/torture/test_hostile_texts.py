@@ -98,7 +98,7 @@ def test_twenty_thousand_hostile_texts(part: int) -> None:
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert ended.returncode == 0, f"part {part}, seed {seed}: {ended.stderr[-3000:]}"
     result = json.loads(ended.stdout.splitlines()[-1])
-    assert result["faults"] == []
+    assert result["faults"] == [], f"seed {seed}"
     assert result["outcomes"]["same"] > 300
 
 

@@ -76,9 +76,7 @@ class UpdateTarget:
         """
         import pyarrow as pa
 
-        if isinstance(source, pa.Table) and (
-            source.schema.equals(self.types) or (some_columns and self._has(source.schema))
-        ):
+        if isinstance(source, pa.Table) and self._has(source.schema, some_columns):
             return source
         from calitree.storage.frames import arrow_table
 
@@ -100,11 +98,14 @@ class UpdateTarget:
             return self.types.empty_table()
         return self._typed(arrow_table(self.name, source, self.types), some_columns)
 
-    def _has(self, columns: pa.Schema) -> bool:
-        """Whether these are some of its columns, not all, and have their types."""
+    def _has(self, columns: pa.Schema, some_columns: bool) -> bool:
+        """Whether these are its columns, or some of them, and have their types."""
+        if columns.equals(self.types):
+            return True
         given = {field.name: field.type for field in columns}
         known = self.arrow_types.by_name
-        return 0 < len(given) == len(columns) < len(known) and given.items() <= known.items()
+        is_some = 0 < len(given) == len(columns) < len(known)
+        return some_columns and is_some and given.items() <= known.items()
 
     def _checked(self, table: Table) -> Table:
         """Rows that stay on Spark, so that their types must be those of the relation."""
@@ -122,6 +123,8 @@ class UpdateTarget:
     def _typed(self, given: pa.Table, some_columns: bool) -> pa.Table:
         import pyarrow as pa
 
+        if self._has(given.schema, some_columns):
+            return given
         ignored = self.relation.table.unsupported
         columns = [name for name in given.column_names if find_name(name, ignored) is None]
         given_as = {self.column(name): name for name in columns}

@@ -55,6 +55,8 @@ def plain_type(dtype: pa.DataType) -> pa.DataType | None:
     >>> plain_type(pa.dictionary(pa.int8(), pa.large_string())), plain_type(pa.list_(pa.int8()))
     (DataType(string), None)
     """
+    if dtype in _PLAIN:
+        return dtype
     t = pa.types
     if isinstance(dtype, pa.BaseExtensionType):
         return _EXTENSIONS.get(dtype.extension_name)
@@ -71,7 +73,7 @@ def plain_type(dtype: pa.DataType) -> pa.DataType | None:
         return dtype if dtype.unit == "ns" else pa.duration("us")
     if t.is_fixed_size_binary(dtype):
         return pa.binary()
-    return dtype if dtype in _PLAIN else _REPLACED.get(dtype)
+    return _REPLACED.get(dtype)
 
 
 def supported_columns(name: str, schema: pa.Schema, *, is_read: bool = False) -> SupportedColumns:

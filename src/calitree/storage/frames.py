@@ -187,9 +187,10 @@ def _array(name: str, label: str, values: Any) -> pa.Array | pa.ChunkedArray:
 
 
 def _converted(name: str, label: str, values: Any) -> pa.Array | pa.ChunkedArray:
-    pandas = _library(values) == "pandas"
+    library = "" if isinstance(values, list) else _library(values)
+    pandas = library == "pandas"
     try:
-        if _library(values) == "polars":
+        if library == "polars":
             if str(values.dtype) == "Object":  # of which Arrow would get the addresses
                 raise TypeError("it holds Python objects")
             return values.to_arrow()

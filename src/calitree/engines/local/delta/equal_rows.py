@@ -29,6 +29,9 @@ Array = np.ndarray[Any, Any]
 MAX_KEY_COLUMNS = 3
 """So many columns that have codes are looked up together."""
 
+_QUICK = frozenset((pa.int64(), pa.int32(), pa.float64(), pa.string(), pa.bool_()))
+"""Types of which two values are compared more quickly in Python than by Arrow."""
+
 MAX_CANDIDATES_PER_ROW = 4
 """So many candidates for each row that is looked up are compared on all columns at once."""
 
@@ -58,7 +61,12 @@ def _equal_among(table: EncodedRelation, candidates: Array, rows: pa.Table) -> A
     """Those of some rows that equal some row of `rows` on all its columns."""
     if rows.num_rows == 1:
         for label in rows.column_names:
-            if len(candidates):
+            if (
+                len(candidates) <= MAX_CANDIDATES_PER_ROW
+                and rows.schema.field(label).type in _QUICK
+            ):
+                candidates = _equal_to(rows.column(label)[0].as_py(), table, label, candidates)
+            else:
                 candidates = _having(table, label, rows, candidates)
         return candidates
     ours, theirs, count = numbered(ConcatenatedColumns([(table.columns, candidates)]), rows)
@@ -127,6 +135,14 @@ def _having(table: EncodedRelation, label: str, rows: pa.Table, candidates: Arra
     return positions if candidates is None else candidates[positions]
 
 
+def _equal_to(value: Any, table: EncodedRelation, label: str, candidates: Array) -> Array:
+    """The candidates, which are few, that have a value in a column."""
+    column = read(table.columns, label, table.book)
+    others = [column[at].as_py() for at in candidates.tolist()]
+    is_equal = [other == value or (other != other and value != value) for other in others]
+    return candidates if all(is_equal) else candidates[is_equal]
+
+
 def by_index(
     table: EncodedRelation, asked: object, wanted: Callable[[], pa.Table | None]
 ) -> Array | None:
@@ -146,8 +162,10 @@ def by_index(
     if not isinstance(table, SelectedRelation):
         return positions
     start, stop = (table.positions.searchsorted(positions, side) for side in ("left", "right"))
+    if (start == stop).all():  # nearly always
+        return start[:0]
     ranges = zip(start.tolist(), stop.tolist(), strict=True)
-    return np.concatenate([np.empty(0, np.intp), *(np.arange(a, b) for a, b in ranges if a < b)])
+    return np.concatenate([np.arange(a, b) for a, b in ranges])
 
 
 def _determines(table: EncodedRelation, key: Key, ids: Codes) -> bool:

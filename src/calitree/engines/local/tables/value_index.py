@@ -32,28 +32,42 @@ MIN_LOOKUPS = 3
 MAX_INDEXES, MAX_ANSWERS = 2, 4
 """How many indexes of a relation are kept, and answers of the last questions."""
 
+MAX_REPEATS = 2
+"""A column whose values repeat no more often than this on average is enough for an index."""
+
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _HALF, _NULL = np.uint64(29), np.uint64(0xA0761D6478BD642F)
 
 
 class ValueIndex:
-    """The rows that may have given values in some columns."""
+    """The rows that may have given values in some columns.
+
+    If values of one of them hardly repeat, that column alone is hashed.
+    """
 
     def __init__(self, columns: Columns, labels: Sequence[str], book: Codebook) -> None:
         bits = max(4, columns.rows.bit_length())
-        self._shift = np.uint64(64 - bits)
-        hashes = _hashes([read(columns, label, book) for label in labels], columns.rows)
-        self._index = RowIndex(self._buckets(hashes), 1 << bits)
+        self._shift, size = np.uint64(64 - bits), 1 << bits
+        self._labels = list(labels)
+        for label in labels:
+            buckets = self._buckets([read(columns, label, book)], columns.rows)
+            if np.count_nonzero(np.bincount(buckets)) * MAX_REPEATS >= columns.rows:
+                self._labels = [label]
+                break
+        else:
+            buckets = self._buckets([read(columns, name, book) for name in labels], columns.rows)
+        self._index = RowIndex(buckets, size)
 
     def candidates(self, rows: pa.Table) -> Array:
         """In order, the rows that have the hash of one of these: they may be equal to it."""
-        buckets = self._buckets(_hashes(rows.columns, rows.num_rows))
-        positions: Array = self._index.rows(np.unique(buckets).astype(np.int64)).astype(np.intp)
+        buckets = self._buckets([rows.column(label) for label in self._labels], rows.num_rows)
+        buckets = np.unique(buckets) if len(buckets) > 1 else buckets
+        positions: Array = self._index.rows(buckets.astype(np.int64)).astype(np.intp)
         positions.sort()
         return positions
 
-    def _buckets(self, hashes: Array) -> Array:
-        buckets: Array = (hashes >> self._shift).astype(np.int32)
+    def _buckets(self, columns: Sequence[pa.ChunkedArray], rows: int) -> Array:
+        buckets: Array = (_hashes(columns, rows) >> self._shift).astype(np.int32)
         return buckets
 
     @property
