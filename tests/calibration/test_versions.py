@@ -612,6 +612,21 @@ def test_a_what_if_of_more_updates_than_are_remembered(
     assert total(wide.at(0)) == TOTAL
 
 
+def test_a_message_from_before_what_is_remembered(
+    wide: WideTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of then are those of now without what has changed, if they are not remembered themselves."""
+    monkeypatch.setattr(history, "CHANGES_REMEMBERED", 2)
+    monkeypatch.setattr(history, "MIN_CHANGES_REMEMBERED", 0)
+    monkeypatch.setattr(staleness, "SENDING", 0)
+    for price in range(3):
+        wide.update("items", insert=[{"item": 10 + price, "family": "NEW"}])
+        wide.update("sales", insert=[NEW])
+        wide.update("stores", insert=[{"id": 90 + price, "city": "Loja", "region": 8}])
+    wide.refresh(progress=False)
+    assert total(wide) == {"n": 7, "revenue": 96, "dearest": 40}
+
+
 def test_what_if_it_had_been_so_then(wide: WideTable) -> None:
     wide.update("sales", delete="true")
     then = wide.at(0).what_if(insert={"sales": [NEW]})

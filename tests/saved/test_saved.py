@@ -72,6 +72,21 @@ def answer(wide: WideTable, question: dict[str, Any]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+def test_a_view_of_columns_that_one_relation_has(tmp_path: Path) -> None:
+    """A message to it has only those of its columns that its sender's side has."""
+    graph = ct.JoinGraph("local")
+    graph.add_relation("sales", {"store": [1, 1, 2], "price": [10, 20, 5]})
+    graph.add_relation("stores", {"store": [1, 2], "city": ["Quito", "Cuenca"]})
+    graph.add_join("sales", "stores", on="store")
+    tree = graph.hypertree(empty={"view": ["sales.store", "sales.price"]})
+    graph.calibrate({"n": "count(*)"}, tree=tree).save(tmp_path / "tree")
+    opened = ct.open(tmp_path / "tree", "local")
+    assert answer(opened, {"group_by": ["city"]}) == [
+        {"city": "Cuenca", "n": 1},
+        {"city": "Quito", "n": 2},
+    ]
+
+
 Answers = list[tuple[list[dict[str, Any]], bool]]
 
 

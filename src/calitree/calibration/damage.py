@@ -1,4 +1,8 @@
-"""Messages of a saved tree whose files are damaged: they are dropped, told, and computed from the relations."""
+"""What a plan relied on and is no more: it is computed again without that.
+
+A message of a saved tree whose file is damaged is dropped, which is told, and computed from the relations.
+Changes that an update on another thread has just let go of (`revisions.Updated`) are done without.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import warnings
 from collections.abc import Callable
 from typing import TypeVar
 
+from calitree.calibration.revisions import ForgottenRevision
 from calitree.calibration.snapshot import Snapshot
 from calitree.errors import DamagedError, DamagedWarning
 
@@ -18,6 +23,8 @@ def without_damaged(snapshot: Snapshot, compute: Callable[[], Value]) -> Value:
     while True:
         try:
             return compute()
+        except ForgottenRevision:
+            snapshot.cache.forget_plans()
         except DamagedError as damage:
             if damage.path in dropped:
                 raise

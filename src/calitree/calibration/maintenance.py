@@ -23,7 +23,6 @@ from calitree.calibration.message import Message, MessageKey, column_names
 from calitree.calibration.planning.placement import Placement
 from calitree.calibration.planning.plan import Measured, Send, Step
 from calitree.calibration.planning.staleness import Available
-from calitree.calibration.revisions import table_at
 from calitree.calibration.snapshot import Snapshot
 from calitree.engines.api.contraction import Column, Contraction, Input, Output, Stored, Table
 from calitree.engines.api.protocol import updatable
@@ -296,8 +295,7 @@ class Maintenance:
         relations = {}
         for name, revision in past:
             relation = self.schema.relations[name]
-            table = table_at(self.engine, revision, relation)
-            assert table is not None
+            table = self.changes.table_then(revision, relation)
             relations[name] = replace(relation, table=table, revision=revision)
         return self.schema.having(relations)
 

@@ -213,6 +213,10 @@ A saved tree may be open twice, and tables of one engine mean nothing to another
 """
 
 
+class ForgottenRevision(Exception):  # noqa: N818 - nobody outside sees it
+    """What has changed since a revision was known when a plan was made, and is not any more."""
+
+
 class Changes:
     """What turns one revision of a relation into another: earlier, later, or on another branch."""
 
@@ -229,13 +233,24 @@ class Changes:
         return sum(change.came + change.went for change in path) if path else None
 
     def since(self, then: int, now: Relation) -> Signed:
-        """The rows that come and go."""
+        """The rows that come and go; `ForgottenRevision` if that is not known."""
         path = self._path(then, now)
+        if not path:
+            raise ForgottenRevision
         if len(path) == 1 and path[0].is_loaded:
             return Signed(path[0].inserted, path[0].deleted)
         return self._loaded.of(
             (now.name, then, now.revision), lambda: loaded(self.engine, now.name, path)
         )
+
+    def table_then(self, then: int, now: Relation) -> Table:
+        """The rows at the other revision: as they are remembered, else without what has changed since."""
+        known = _UPDATED.get((id(self.engine), then)) or own_table_at(then, now)
+        if known is not None:
+            return known
+        change, table = self.since(then, now), now.table
+        plus, minus = (table.plus, table.minus) if isinstance(table, Signed) else ((table,), ())
+        return Signed((*plus, *change.minus), (*minus, *change.plus))
 
     def _path(self, then: int, now: Relation) -> tuple[Change, ...]:
         """The changes, one after the other; none if it is not known what they are."""
@@ -284,11 +299,6 @@ def own_table_at(revision: int, relation: Relation) -> Table | None:
     if relation.revision == revision:
         return relation.table
     return next((table.before for table in _back(relation.table) if table.old == revision), None)
-
-
-def table_at(engine: Engine, revision: int, relation: Relation) -> Table | None:
-    """The rows that a relation had at a revision on any branch, if they are known."""
-    return _UPDATED.get((id(engine), revision)) or own_table_at(revision, relation)
 
 
 def loaded(engine: Engine, name: str, changes: Sequence[Change]) -> Signed:

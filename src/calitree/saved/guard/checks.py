@@ -140,9 +140,15 @@ def _check_message(
         message.check(components)
         if message.edge not in tree.directed:
             raise MalformedError("is of no edge of the tree")
-        message.check_attributes(tree.implied(*message.edge))
+        message.check_attributes(tree.implied(*message.edge) & _supplied(message, tree))
         for relation in message.revisions:
             if relation not in tree.relations:
                 raise MalformedError(f"is of a relation {relation!r} that is not there")
     except ValueError as error:
         raise MalformedError(f"the message {message.digest[:40]!r} {reason(error)}") from None
+
+
+def _supplied(message: Shelved, tree: Hypertree) -> frozenset[str]:
+    """The attributes that the relations on its source's side have; those of an empty bag are not among them."""
+    bags = tree.subtree(*message.edge)
+    return frozenset().union(*(tree.relations[r] for r in tree.relations if tree.home(r) in bags))
