@@ -180,7 +180,6 @@ WEAK_TABLES = {
     "engines/local/tables/filters.py",  # what counts into the budget, by columns
     "calibration/store.py",  # the stores that share messages
     "jointree/augment.py",  # a counter for each engine
-    "memory/budget.py",  # the trees in use
     "saved/location.py",  # which table is in which file
 }
 """Where objects are the keys of weak tables: these go with the object, and have little of their own."""

@@ -20,13 +20,15 @@ import os
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import ContextDecorator, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
+from functools import wraps
 from queue import SimpleQueue
 from threading import Lock, Thread, get_ident, local, main_thread
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 Value = TypeVar("Value")
+P = ParamSpec("P")
 Handler = Callable[[int, Any], object]
 
 POLL_SECONDS = 0.1
@@ -105,9 +107,25 @@ def check() -> None:
         raise Stopped
 
 
+class _MainThread:
+    """Sections of the main thread that are not interrupted."""
+
+    ident = main_thread().ident
+    depth = 0
+    is_noted = False
+    """Whether Ctrl-C came in the section."""
+    handler: Handler | None = None
+    """What handles Ctrl-C outside."""
+
+
+def _forked() -> None:
+    _MainThread.ident = main_thread().ident  # the thread that forked
+    _idle.clear()
+
+
 def is_main_thread() -> bool:
     """Whether this is the thread in which Ctrl-C is raised."""
-    return get_ident() == main_thread().ident
+    return get_ident() == _MainThread.ident
 
 
 # -- calls on other threads ------------------------------------------------------------------------
@@ -161,7 +179,7 @@ _idle: deque[_Worker] = deque()
 """One, as only the main thread has calls made, and one for each call that was left alone."""
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_idle.clear)
+    os.register_at_fork(after_in_child=_forked)
 
 
 def run(function: Callable[[], Value], rows: int = LONG_ROWS) -> Value:
@@ -197,43 +215,57 @@ def run(function: Callable[[], Value], rows: int = LONG_ROWS) -> Value:
 # -- changes in several steps ----------------------------------------------------------------------
 
 
-class _MainThread:
-    """Sections of the main thread that are not interrupted."""
-
-    depth = 0
-    is_noted = False
-    """Whether Ctrl-C came in the section."""
-    handler: Handler | None = None
-    """What handles Ctrl-C outside."""
-
-
 def _note(number: int, frame: Any) -> None:
     _MainThread.is_noted = True
 
 
-class uninterrupted(ContextDecorator):  # noqa: N801 - used as a function, and as a decorator
+def _hold_off() -> bool:
+    """Have Ctrl-C noted, not raised, from here on; False if that is no matter for this thread."""
+    if not is_main_thread():
+        return False
+    if not _MainThread.depth:
+        handler = _signal.getsignal(signal.SIGINT)
+        if callable(handler):
+            _signal.signal(signal.SIGINT, _note)  # from here on nothing is raised
+            _MainThread.handler = handler
+    _MainThread.depth += 1
+    return True
+
+
+def _let_through() -> None:
+    """Have it raised again; also one that was noted."""
+    _MainThread.depth -= 1
+    if not _MainThread.depth and _MainThread.handler is not None:
+        handler, _MainThread.handler = _MainThread.handler, None
+        _signal.signal(signal.SIGINT, handler)  # what came before this is noted
+        if _MainThread.is_noted:
+            _MainThread.is_noted = False
+            handler(signal.SIGINT, None)
+
+
+class uninterrupted:  # noqa: N801 - used as a function, and as a decorator
     """A change that is made as a whole: Ctrl-C in it is raised after it.
 
     It must be short, and nothing in it may wait for another thread.
     """
 
     def __enter__(self) -> None:
-        if not is_main_thread():
-            return
-        if not _MainThread.depth:
-            handler = _signal.getsignal(signal.SIGINT)
-            if callable(handler):
-                _signal.signal(signal.SIGINT, _note)  # from here on nothing is raised
-                _MainThread.handler = handler
-        _MainThread.depth += 1
+        self._is_main = _hold_off()
 
     def __exit__(self, *_: object) -> None:
-        if not is_main_thread():
-            return
-        _MainThread.depth -= 1
-        if not _MainThread.depth and _MainThread.handler is not None:
-            handler, _MainThread.handler = _MainThread.handler, None
-            _signal.signal(signal.SIGINT, handler)  # what came before this is noted
-            if _MainThread.is_noted:
-                _MainThread.is_noted = False
-                handler(signal.SIGINT, None)
+        if self._is_main:
+            _let_through()
+
+    def __call__(self, function: Callable[P, Value]) -> Callable[P, Value]:
+        """The function as such a change."""
+
+        @wraps(function)
+        def whole(*args: P.args, **kwargs: P.kwargs) -> Value:
+            if not _hold_off():
+                return function(*args, **kwargs)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                _let_through()
+
+        return whole

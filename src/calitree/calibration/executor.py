@@ -28,9 +28,6 @@ from calitree.errors import MissingRelationError
 from calitree.jointree.bag import Edge
 from calitree.query.binder import Question
 
-MAX_ANSWER_BYTES = 1 << 20
-"""An answer of the pivot that is larger is not kept."""
-
 
 class Answer(NamedTuple):
     """The absorbed table, how the columns asked for are computed from it, and what it took."""
@@ -154,8 +151,8 @@ def _adjusted(snapshot: Snapshot) -> Answer | None:
 
 def _remember(snapshot: Snapshot, answer: Table) -> None:
     """Keep the pivot's answer: that of the next version may be computed from it."""
-    if snapshot.cache.answer is None and answer.nbytes <= MAX_ANSWER_BYTES:
-        snapshot.cache.answer = answer
+    if snapshot.cache.answer is None:
+        snapshot.cache.keep_answer(answer)
 
 
 def _adjustment(snapshot: Snapshot, relation: str) -> Adjustment | None:

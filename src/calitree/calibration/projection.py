@@ -14,7 +14,7 @@ from calitree.engines.api.contraction import stored_parts
 from calitree.errors import SavedError
 from calitree.query.annotation import COUNT
 from calitree.query.binder import Query
-from calitree.sql.nodes import column, kind_of, node_bytes
+from calitree.sql.nodes import column, kind_of
 from calitree.types import Kind, kind_of_arrow
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Projection:
         """About how many bytes it takes, with its formulas once they are compiled."""
         query = self.query
         filters = sum(1_500 + predicate.nbytes for predicate in query.where)
-        formulas = sum(2 * node_bytes(measure.final) for _, measure in query.measures)
+        formulas = sum(2 * measure.final_bytes for _, measure in query.measures)
         return 4_000 + filters + formulas + 2_000 * len(query.group_by)
 
     @cached_property

@@ -118,7 +118,8 @@ class Updated(Signed):
         known: History | None = before.history if isinstance(before, Updated) else None
         self.history: History = known or History(budget_of(engine))
         _UPDATED[id(engine), revision] = self
-        if self.history.add(self, self.length, change.nbytes):
+        self._counted = [self.history.count(self.length, change.nbytes)]
+        if self.history.is_time_to_forget(self.length):
             self._forget()
 
     @property
@@ -195,7 +196,8 @@ class Updated(Signed):
             parts = Signed((base, *_merged(self.engine, came)), _merged(self.engine, went))
         known = {id(part) for part in (*first.plus, *first.minus)}
         new = [part for part in (*parts.plus, *parts.minus) if id(part) not in known]
-        self.history.count(self, self.length, sum(PART_BYTES + part.nbytes for part in new))
+        nbytes = sum(PART_BYTES + part.nbytes for part in new)
+        self._counted.append(self.history.count(self.length, nbytes))
         return parts
 
 

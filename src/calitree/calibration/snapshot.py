@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 NBYTES = attrgetter("nbytes")
 
+SMALL_ANSWER_BYTES, MAX_ANSWER_BYTES = 1_000, 1 << 20
+"""An answer of the pivot that is so small does not count into the budget; one that is larger is not kept."""
+
 
 class Bindings(NamedTuple):
     """What questions and measures mean.
@@ -70,20 +73,26 @@ class SnapshotCache:
         self.budget = budget
         self.adjustments: dict[str, Adjustment] = {}
         """By the relation that changes."""
+        self._small_answer: Table | None = None
+        self._large_answer: BudgetedCache[str, Table] | None = None
         self._plans: tuple[int, BudgetedCache[object, Compiled]] | None = None
-
-    @cached_property
-    def _answers(self) -> BudgetedCache[str, Table]:
-        return BudgetedCache(self.budget, "answers", NBYTES)
 
     @property
     def answer(self) -> Table | None:
         """The pivot's, if it is kept."""
-        return self._answers.get("pivot")
+        if self._large_answer is not None:
+            return self._large_answer.get("pivot")
+        return self._small_answer
 
-    @answer.setter
-    def answer(self, table: Table) -> None:
-        self._answers.put("pivot", table)
+    def keep_answer(self, table: Table) -> None:
+        """Keep the pivot's answer. One that is small costs no more than the snapshot itself."""
+        nbytes = table.nbytes
+        if nbytes <= SMALL_ANSWER_BYTES:
+            self._small_answer = table
+        elif nbytes <= MAX_ANSWER_BYTES:
+            answers = BudgetedCache[str, Table](self.budget, "answers", NBYTES)
+            answers.put("pivot", table)
+            self._large_answer = answers
 
     def plans(self, epoch: int) -> BudgetedCache[object, Compiled]:
         """The plans made when the store was at its `epoch`, by the key of their question.

@@ -100,12 +100,11 @@ class UpdateTarget:
 
     def _has(self, columns: pa.Schema, some_columns: bool) -> bool:
         """Whether these are its columns, or some of them, and have their types."""
-        if columns.equals(self.types):
-            return True
-        given = {field.name: field.type for field in columns}
         known = self.arrow_types.by_name
-        is_some = 0 < len(given) == len(columns) < len(known)
-        return some_columns and is_some and given.items() <= known.items()
+        if not 0 < len(columns) < len(known):
+            return bool(columns.equals(self.types))
+        given = {field.name: field.type for field in columns}
+        return some_columns and len(given) == len(columns) and given.items() <= known.items()
 
     def _checked(self, table: Table) -> Table:
         """Rows that stay on Spark, so that their types must be those of the relation."""

@@ -19,7 +19,7 @@ import os
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
-from weakref import WeakKeyDictionary, ref
+from weakref import ref
 
 from calitree.interrupts import uninterrupted
 from calitree.memory.report import Holding
@@ -84,12 +84,14 @@ class Budget:
         """
         self.data = data
         self._lock = BriefLock()
-        self._limits: WeakKeyDictionary[object, int] = WeakKeyDictionary()
-        self._default = default_limit() if limit is None else limit
+        self._limits: dict[ref[object], int] = {}
+        self._default = self.limit = default_limit() if limit is None else limit
+        """The largest limit of the trees that are in use."""
         self._entries: dict[str, OrderedDict[Entry, None]] = {}
         """Of each kind, what is due first first."""
         self._bytes: dict[str, int] = {}
         self._clock = 0
+        self._gone_trees: deque[ref[object]] = deque()
         self._gone: deque[Entry] = deque()
         """Entries whose owner is no more. Finalisers run at any time, so they take no lock."""
         self.nbytes = 0
@@ -97,7 +99,8 @@ class Budget:
     def admit_tree(self, tree: object, limit: int) -> None:
         """Note the limit of a tree, for as long as that is in use."""
         with self._lock:
-            self._limits[tree] = limit
+            self._limits[ref(tree, self._gone_trees.append)] = limit
+            self.limit = max(self._limits.values())
         self.trim()
 
     @uninterrupted()
@@ -108,20 +111,18 @@ class Budget:
             victims = self._victims(self.limit)
         _evict(victims)
 
-    @property
-    def limit(self) -> int:
-        """The largest limit of the trees that are in use."""
-        return max(tuple(self._limits.values()), default=self._default)
-
     @uninterrupted()
     def admit(self, entry: Entry) -> bool:
         """Count an entry, and let others go for it; False if it is larger than all room."""
-        kind, size = entry.kind, entry.nbytes
+        return self._admit(entry)
+
+    def _admit(self, entry: Entry) -> bool:
+        kind, size, victims = entry.kind, entry.nbytes, []
         with self._lock:
             self._bury()
-            limit = self.limit
-            victims = self._victims(limit - size) if size <= limit else []
-            if size <= limit:
+            if size <= (limit := self.limit):
+                if self.nbytes > limit - size:
+                    victims = self._victims(limit - size)
                 self._clock += size
                 entry.due = self._clock + (limit if kind in DEAR else 0)
                 self._entries.setdefault(kind, OrderedDict())[entry] = None
@@ -169,6 +170,9 @@ class Budget:
     def _bury(self) -> None:
         while self._gone:
             self._release(self._gone.popleft())
+        while self._gone_trees:
+            self._limits.pop(self._gone_trees.popleft(), None)
+            self.limit = max(self._limits.values(), default=self._default)
 
     def _release(self, entry: Entry) -> None:
         entry.shares -= 1
@@ -275,7 +279,7 @@ class BudgetedCache(Generic[K, V]):
         return held[0]
 
     def _admit(self, entry: Entry) -> None:
-        if not self.budget.admit(entry):
+        if not self.budget._admit(entry):
             self.evict(entry)
         elif self.limit is not None and len(self._held) > self.limit:
             self._evict_oldest()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import cast
-from weakref import finalize, ref
+from weakref import ref
 
 from calitree.memory.budget import Budget, Entry
 
@@ -28,9 +28,8 @@ class History:
         self._forgotten = self._evicted = 0
         self._self = ref(self)
 
-    def add(self, revision: object, number: int, nbytes: int) -> bool:
-        """Count one more change; whether it is time to forget some."""
-        self.count(revision, number, nbytes)
+    def is_time_to_forget(self, number: int) -> bool:
+        """Whether enough of the changes up to this one may be forgotten by now."""
         self.forgettable = max(
             self.forgettable,
             number - CHANGES_REMEMBERED,
@@ -42,14 +41,25 @@ class History:
         self._forgotten = self.forgettable
         return True
 
-    def count(self, revision: object, number: int, nbytes: int) -> None:
-        """Count what a revision has of its own, as long as it lives."""
+    def count(self, number: int, nbytes: int) -> Counted:
+        """Count what a revision has of its own, for as long as it keeps what is returned."""
         entry = Entry(self._self, number, "history", nbytes)
-        if self.budget.admit(entry):
-            finalize(revision, self.budget.abandon, entry)
-        else:
+        if not self.budget.admit(entry):
             self.evict(entry)
+        return Counted(self.budget, entry)
 
     def evict(self, entry: Entry) -> None:
         """Allow a change, and with it all before, to be forgotten."""
         self._evicted = max(self._evicted, cast(int, entry.key))
+
+
+class Counted:
+    """Something that counts into a budget until this is no more."""
+
+    __slots__ = ("budget", "entry")
+
+    def __init__(self, budget: Budget, entry: Entry) -> None:
+        self.budget, self.entry = budget, entry
+
+    def __del__(self) -> None:
+        self.budget.abandon(self.entry)

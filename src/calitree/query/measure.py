@@ -52,10 +52,15 @@ class Measure:
         stored: tuple[str, str] | None = self.final.meta.get("stored")
         return stored
 
+    @cached_property
+    def final_bytes(self) -> int:
+        """About how many bytes the formula of its value takes."""
+        return node_bytes(self.final)
+
     @property
     def nbytes(self) -> int:
         """About how many bytes it takes: its formulas, and its lifts."""
-        formulas = sum(node_bytes(node) for node in (self.final, self.plain) if node is not None)
+        formulas = self.final_bytes + (0 if self.plain is None else node_bytes(self.plain))
         return 1_000 + formulas + sum(aggregate.nbytes for aggregate in self.aggregates)
 
     @cached_property

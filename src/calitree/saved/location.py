@@ -25,6 +25,9 @@ class Version:
         return f"version {self.number} of {shown(self.directory)}"
 
 
+NO_PLACES = AllowedPlaces()
+
+
 class SavedLocation:
     """A directory that a tree was saved to, or opened from."""
 
@@ -41,7 +44,7 @@ class Saves:
 
     def __init__(self, last: Version | None = None, allowed: AllowedPlaces | None = None) -> None:
         self.last = last
-        self.allowed = AllowedPlaces() if allowed is None else allowed
+        self.allowed = NO_PLACES if allowed is None else allowed
         """The places outside of trees from which their relations may be read."""
         self.lock = SharedLock(Rank.SAVES)
         """Held while saving and reloading, not while updating or answering."""

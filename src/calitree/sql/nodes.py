@@ -240,6 +240,9 @@ def ratio(left: exp.Expr, right: exp.Expr) -> exp.Expr:
 
 def node_bytes(node: exp.Expr) -> int:
     """About how many bytes a tree of nodes takes, with the long lists in it."""
-    lists = [part.meta["values"].array for part in node.walk() if "values" in part.meta]
-    nodes = sum(1 for _ in node.walk())
-    return NODE_BYTES * nodes + sum(int(array.nbytes) for array in lists)
+    nbytes = 0
+    for part in node.walk():
+        nbytes += NODE_BYTES
+        if "values" in part.meta:
+            nbytes += int(part.meta["values"].array.nbytes)
+    return nbytes
