@@ -11,7 +11,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from calitree.memory.budget import ENTRY_BYTES, Budget, BudgetedCache, Entry, default_limit
+from calitree.memory.budget import ENTRY_BYTES, Budget, Entry, default_limit
+from calitree.memory.budgeted_cache import BudgetedCache
 
 UNIT = 10_000
 

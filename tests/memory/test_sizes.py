@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import calitree as ct
-from calitree.memory.budget import BudgetedCache
+from calitree.memory.budgeted_cache import BudgetedCache
 from calitree.query.binder import Question
 
 COUNT = 8

@@ -21,7 +21,8 @@ from typing import Any, Literal, TypeAlias
 from calitree.cache import cached_property
 from calitree.engines.api.contraction import Table, parts_of_column
 from calitree.engines.api.semiring import Scalar, Semiring
-from calitree.memory.budget import Budget, BudgetedCache
+from calitree.memory.budget import Budget
+from calitree.memory.budgeted_cache import BudgetedCache
 from calitree.query.annotation import Aggregate, Annotation, Augment, Exclude, Select, Update
 from calitree.sql.parser import Expression
 from calitree.storage.json_codec import MalformedError, parse, reader

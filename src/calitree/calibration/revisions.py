@@ -17,7 +17,8 @@ from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Engine, budget_of, on_spark, updatable
 from calitree.engines.api.signed import Signed
 from calitree.jointree.schema import Relation
-from calitree.memory.budget import Budget, BudgetedCache
+from calitree.memory.budget import Budget
+from calitree.memory.budgeted_cache import BudgetedCache
 from calitree.memory.history import History
 from calitree.process.locks import Rank, SharedLock
 from calitree.types import Kind

@@ -29,7 +29,8 @@ from calitree.engines.api.protocol import Updatable, missing_methods
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.remainder import remaining_schema, remaining_tree
 from calitree.jointree.schema import Relation, Schema
-from calitree.memory.budget import Budget, BudgetedCache
+from calitree.memory.budget import Budget
+from calitree.memory.budgeted_cache import BudgetedCache
 from calitree.query.binder import MeasureLike, Query, Question, bind
 from calitree.query.measure import Measure, measure_of
 from calitree.types import Kind

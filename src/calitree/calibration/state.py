@@ -14,7 +14,7 @@ from calitree.engines.api.protocol import Engine, updatable
 from calitree.errors import QueryError
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.schema import Relation
-from calitree.memory.budget import BudgetedCache
+from calitree.memory.budgeted_cache import BudgetedCache
 from calitree.process.locks import BriefLock
 from calitree.query.binder import MeasureLike, Question
 from calitree.storage.file_log import FileLog

@@ -17,7 +17,8 @@ from sqlglot import exp
 from calitree.engines.api.semiring import MAX, MIN, SUM_PRODUCT, Semiring
 from calitree.errors import QueryError
 from calitree.jointree.schema import Schema
-from calitree.memory.budget import Budget, BudgetedCache
+from calitree.memory.budget import Budget
+from calitree.memory.budgeted_cache import BudgetedCache
 from calitree.query.annotation import COUNT, Aggregate, Lift
 from calitree.query.measure import Measure
 from calitree.sql.nodes import binary, cast, column, marked, number, ratio

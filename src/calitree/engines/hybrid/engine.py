@@ -31,7 +31,8 @@ from calitree.engines.spark import SparkEngine
 from calitree.engines.spark.jobs import calls_spark
 from calitree.engines.spark.table import SparkTable
 from calitree.errors import EngineError
-from calitree.memory.budget import Budget, BudgetedCache
+from calitree.memory.budget import Budget
+from calitree.memory.budgeted_cache import BudgetedCache
 from calitree.sql.parser import Expression
 from calitree.storage.files import is_parquet
 from calitree.storage.filesystem import filesystem_of

@@ -39,7 +39,7 @@ from calitree.engines.spark.fields import (
 )
 from calitree.engines.spark.jobs import calls_spark
 from calitree.engines.spark.table import SparkTable
-from calitree.memory.budget import BudgetedCache
+from calitree.memory.budgeted_cache import BudgetedCache
 from calitree.storage.parquet import ParquetColumns
 from calitree.types import Kind
 

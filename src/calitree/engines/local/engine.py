@@ -42,7 +42,8 @@ from calitree.engines.local.tables.tables import (
 )
 from calitree.engines.local.vm import parallel
 from calitree.errors import EngineError
-from calitree.memory.budget import Budget, BudgetedCache
+from calitree.memory.budget import Budget
+from calitree.memory.budgeted_cache import BudgetedCache
 from calitree.sql.parser import Expression
 from calitree.storage.table_format import Origin, SavedMessage, SavedRelation
 from calitree.types import Kind

@@ -11,7 +11,8 @@ import numpy as np
 
 from calitree.cache import cached_property
 from calitree.interrupts import run
-from calitree.memory.budget import Budget, BudgetedCache
+from calitree.memory.budget import Budget
+from calitree.memory.budgeted_cache import BudgetedCache
 from calitree.process.compiled import compiled
 
 Codes = np.ndarray[Any, np.dtype[np.int32]]

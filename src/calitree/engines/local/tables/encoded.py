@@ -20,7 +20,7 @@ from calitree.engines.local.encoding.spaces import RowIndex, Space, padded_size,
 from calitree.engines.local.join.trie import Tries
 from calitree.engines.local.tables.filters import evaluated
 from calitree.interrupts import run
-from calitree.memory.budget import BudgetedCache
+from calitree.memory.budgeted_cache import BudgetedCache
 from calitree.sql.parser import Expression
 
 Array = np.ndarray[Any, Any]

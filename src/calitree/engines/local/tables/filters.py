@@ -18,7 +18,8 @@ import pyarrow as pa
 from calitree.engines.local.annotation.columns import MAX_SMALL, repeats, take_rows
 from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.vm import parallel
-from calitree.memory.budget import Budget, BudgetedCache
+from calitree.memory.budget import Budget
+from calitree.memory.budgeted_cache import BudgetedCache
 from calitree.sql.evaluator import compile
 from calitree.sql.parser import Expression
 

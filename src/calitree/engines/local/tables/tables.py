@@ -39,7 +39,7 @@ from calitree.engines.local.tables.filters import (
 )
 from calitree.engines.local.tables.value_index import ValueIndexes
 from calitree.interrupts import run
-from calitree.memory.budget import BudgetedCache
+from calitree.memory.budgeted_cache import BudgetedCache
 from calitree.sql.evaluator import compile, evaluate
 from calitree.sql.parser import Expression
 from calitree.types import Kind, kind_of_arrow

@@ -20,7 +20,7 @@ from calitree.engines.local.encoding.spaces import RowIndex
 from calitree.engines.local.tables.filters import Columns, read
 from calitree.grouping import canonical_array
 from calitree.interrupts import run
-from calitree.memory.budget import BudgetedCache
+from calitree.memory.budgeted_cache import BudgetedCache
 from calitree.process.compiled import compiled
 from calitree.sql.kernels.strings import buffers
 
