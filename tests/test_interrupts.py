@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -279,6 +280,35 @@ def test_ids_are_whole_after_ctrl_c_on_any_line() -> None:
                 assert space.codes(name)[ids].tolist() == codes.tolist()
             pairs = list(zip(*(space.codes(name).tolist() for name in "ab"), strict=True))
             assert len(set(pairs)) == len(pairs)  # none has two ids
+
+
+FINALISING = """
+import signal
+import time
+import calitree
+
+class Thing:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+def give_up():
+    thing = Thing()
+    del thing
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+try:
+    give_up()
+    for _ in range(1000):
+        time.sleep(0.01)
+    print("lost")
+except KeyboardInterrupt:
+    print("raised")
+"""
+
+
+def test_ctrl_c_in_a_finaliser_is_not_lost() -> None:
+    done = subprocess.run([sys.executable, "-c", FINALISING], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("raised\n", "")
 
 
 def test_idle_threads_are_used_again() -> None:

@@ -2,13 +2,14 @@
 
 Python raises KeyboardInterrupt in the main thread, between any two steps of Python code. So a call to
 compiled code holds it up for as long as it takes, and a change that takes several steps may be cut in
-two. Hence three rules:
+two. Hence these rules:
 
 - Loops over many rows run in pieces, each of a fraction of a second.
 - A call that may be long and cannot be divided (a sort, a file, a job of Spark) is given to `run`: another
   thread makes it, while the main thread waits. If that is interrupted, work on the other thread ends at
   its next `check`. A call that goes on regardless is left alone: nobody will use what it returns.
 - A change in several steps is `uninterrupted`: Ctrl-C is raised after it.
+- What is raised in a finaliser is lost, so there Ctrl-C is raised once more, outside.
 
 Threads other than the main thread are never interrupted.
 """
@@ -18,6 +19,9 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # the functions of `signal` take ten times as long
 import os
 import signal
+import sys
+import time
+from _thread import interrupt_main, start_new_thread
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -269,3 +273,33 @@ class uninterrupted:  # noqa: N801 - used as a function, and as a decorator
                 _let_through()
 
         return whole
+
+
+# -- finalisers ------------------------------------------------------------------------------------
+
+_unraised = sys.unraisablehook
+
+
+class _Hook:
+    """Whether the main thread is in the hook below, where Ctrl-C would be lost too."""
+
+    is_running = False
+
+
+def _raise_again(unraisable: sys.UnraisableHookArgs) -> None:
+    """Ctrl-C came while something was finalised, by Python code of ours or of the standard library."""
+    if issubclass(unraisable.exc_type, KeyboardInterrupt) and is_main_thread():
+        _Hook.is_running = True
+        start_new_thread(_interrupt, ())
+        _Hook.is_running = False
+    else:
+        _unraised(unraisable)
+
+
+def _interrupt() -> None:
+    while _Hook.is_running:
+        time.sleep(0.001)
+    interrupt_main()
+
+
+sys.unraisablehook = _raise_again
