@@ -10,6 +10,9 @@ from calitree.memory.budget import Budget, Entry
 CHANGES_REMEMBERED, MIN_CHANGES_REMEMBERED = 2_048, 100
 """How many updates back a relation can tell what has changed since: with all room, and without any."""
 
+UNCOUNTED_CHANGES, UNCOUNTED_BYTES = 4, 1 << 16
+"""So many changes of a relation, if each is so small, do not count into the budget."""
+
 MIN_FORGOTTEN_PART = 4
 """Changes of long ago are forgotten when one in so many of all can go."""
 
@@ -41,8 +44,13 @@ class History:
         self._forgotten = self.forgettable
         return True
 
-    def count(self, number: int, nbytes: int) -> Counted:
-        """Count what a revision has of its own, for as long as it keeps what is returned."""
+    def count(self, number: int, nbytes: int) -> Counted | None:
+        """Count what a revision has of its own, for as long as it keeps what is returned.
+
+        The first few changes are not worth it if they are small: most are those of a what-if.
+        """
+        if number <= UNCOUNTED_CHANGES and nbytes <= UNCOUNTED_BYTES:
+            return None
         entry = Entry(self._self, number, "history", nbytes)
         if not self.budget.admit(entry):
             self.evict(entry)
