@@ -21,6 +21,7 @@ What is exported:
 * `Result`, `Difference`, `Groups`, `Selected`, `Plan`, `MessageKey`: what comes back;
 * `aggregate`, `CustomMeasure`, `Semiring`, `semiring`: measures beyond SQL's aggregates;
 * `Question`, `Bag`, `Hypertree`, `Joinable`: questions, trees and relations to add as values;
+* `GraphCheck`, `EdgeCheck`, `EdgeSide`, `Finding`, `KeyExample`: how the joins of a graph meet;
 * `Memory`, `Holding`: who holds what in memory;
 * `saved`, `Status`, `RelationStatus`, `Stream`: saved trees, and rows that keep coming;
 * `Cube`, `Estimate`, `Explanation`, `Search`, `Score`, `Scored`, `Verification`, `Check`: results of the
@@ -57,6 +58,7 @@ from calitree.errors import (
     TreeError,
     UpdateError,
 )
+from calitree.integrity import EdgeCheck, EdgeSide, Finding, GraphCheck, KeyExample
 from calitree.join_graph import JoinGraph
 from calitree.join_graph import open_tree as open
 from calitree.jointree.augment import Joinable
@@ -109,17 +111,22 @@ __all__ = [
     "DamagedRelationError",
     "DamagedWarning",
     "Difference",
+    "EdgeCheck",
+    "EdgeSide",
     "EngineError",
     "Estimate",
     "Explanation",
     "ExpressionError",
     "FileCheck",
+    "Finding",
     "Fsck",
+    "GraphCheck",
     "Groups",
     "Holding",
     "Hypertree",
     "JoinGraph",
     "Joinable",
+    "KeyExample",
     "Memory",
     "MessageKey",
     "MissingRelationError",

@@ -11,6 +11,7 @@ from calitree.calibration.state import Mode
 from calitree.engines.api.protocol import Engine
 from calitree.engines.registry import engine_of
 from calitree.errors import QueryError, SchemaError, TreeError
+from calitree.integrity import GraphCheck, check_graph
 from calitree.jointree.decompose import given_tree, join_tree
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.joins import On, checked_join, checked_name, column_classes, joint_kind
@@ -255,6 +256,29 @@ class JoinGraph:
         wide = WideTable(branch)
         wide.refresh(progress)
         return wide
+
+    def check(self, progress: Progress | bool | None = None) -> GraphCheck:
+        """Look for keys without a partner, NULL keys, repeated keys and other flaws of the joins.
+
+        Each relation is read once, for the keys of all its joins; nothing is joined.
+
+        Args:
+            progress: As for `calibrate`.
+
+        Returns:
+            Counts for each join, and findings; `print` shows them.
+
+        Raises:
+            TreeError: The graph has no relation.
+            EngineError: A relation cannot be read.
+
+        Example:
+            >>> graph.check().ok
+            True
+        """
+        schema = self.schema
+        tree = None if len(schema.components()) > 1 else join_tree(schema)
+        return check_graph(self.engine, schema, tree, progress)
 
     def __repr__(self) -> str:
         lines = [f"JoinGraph on {self.engine.name}"]

@@ -14,9 +14,11 @@ from calitree.calibration.state import Mode, TreeState
 from calitree.engines.api.protocol import Engine, on_spark
 from calitree.engines.registry import CLASSES, engine_of
 from calitree.errors import STACK_USED_UP, QueryError, unpicklable
+from calitree.integrity import GraphCheck, check_graph
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.schema import Schema
 from calitree.memory.report import Holding, Memory
+from calitree.progress import Progress
 from calitree.query.binder import MeasureLike, Measures, Question
 from calitree.results.result import Result
 from calitree.saved.location import Saves, unchanged_since
@@ -165,6 +167,25 @@ class TreeView:
         budget = store.budget
         budget.trim()
         return Memory(budget.limit, budget.holdings, (*data, *budget.data()))
+
+    def check(self, progress: Progress | bool | None = None) -> GraphCheck:
+        """Look for flaws of the joins, as `JoinGraph.check` does, in the relations as they are now.
+
+        Args:
+            progress: As for `JoinGraph.calibrate`.
+
+        Returns:
+            Counts for each join, and findings; `print` shows them.
+
+        Raises:
+            EngineError: A relation cannot be read.
+
+        Example:
+            >>> version = wide.update("stores", delete="city = 'Quito'")
+            >>> [(finding.kind, finding.rows) for finding in wide.check().findings]
+            [('orphans', 2)]
+        """
+        return check_graph(self.engine, self.schema, self.tree, progress)
 
     def query(
         self,

@@ -47,8 +47,12 @@ def rendered(result: Result, form: str) -> str:
         return f"{result.text()}\n" if len(result) else f"{result.text()}\n0 rows\n"
     if form == "csv":
         return _csv(result.arrow())
-    rows = ({name: _plain(value) for name, value in row.items()} for row in result.rows())
-    return "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
+    return "".join(map(json_line, result.rows()))
+
+
+def json_line(value: Any) -> str:
+    """A value as a line of JSON."""
+    return json.dumps(_plain(value), ensure_ascii=False, default=str) + "\n"
 
 
 def _parquet(result: Result) -> memoryview:
@@ -77,6 +81,10 @@ def _csv(table: pa.Table) -> str:
 
 def _plain(value: Any) -> Any:
     """A value as JSON can write it: other types as text, and bytes as hexadecimal digits."""
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, float) and not math.isfinite(value):

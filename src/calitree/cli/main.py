@@ -14,14 +14,25 @@ import typer
 from typer.core import TyperGroup
 
 from calitree.apps.verify import Verification
+from calitree.cli.check import check
 from calitree.cli.formats import check_format, write
 from calitree.cli.model import ModelFile
-from calitree.cli.options import Allow, EngineName, Grace, InProcess, MemoryLimit, Tree, Version
+from calitree.cli.options import (
+    Allow,
+    EngineName,
+    Grace,
+    InProcess,
+    Master,
+    MemoryLimit,
+    Model,
+    Remote,
+    Tree,
+    Version,
+    chosen_engine,
+)
 from calitree.cli.streams import arguments, failed, prepare, show, tell
-from calitree.engines.spark.session import spark_session
-from calitree.engines.spark.session.launch import LOCAL
 from calitree.engines.spark.session.startup import warm_up as archive_classes
-from calitree.errors import CalitreeError, EngineError, QueryError, did_you_mean
+from calitree.errors import CalitreeError, QueryError, did_you_mean
 from calitree.join_graph import open_tree
 from calitree.progress import notice
 from calitree.query.binder import MeasureLike
@@ -99,17 +110,11 @@ def demo(
 
 @app.command()
 def calibrate(
-    model: Annotated[
-        Path, typer.Argument(help="A TOML file of relations, joins and measures.", dir_okay=False)
-    ],
+    model: Model,
     out: Annotated[str, typer.Option(help="The directory (or URL) to save the tree in.")],
     engine: EngineName = None,
-    master: Annotated[
-        str | None, typer.Option(help="Where Spark runs, such as local[4] or spark://host:7077.")
-    ] = None,
-    remote: Annotated[
-        str | None, typer.Option(help="A Spark Connect server, such as sc://host.")
-    ] = None,
+    master: Master = None,
+    remote: Remote = None,
     in_process: InProcess = None,
     memory_limit: MemoryLimit = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
@@ -131,7 +136,7 @@ def calibrate(
         revenue = "sum(sales.price)"
     """
     given = ModelFile.read(model)
-    graph = given.graph(_engine(engine, master, remote, in_process))
+    graph = given.graph(chosen_engine(engine, master, remote, in_process))
     # Where nothing can be saved, that is better known before long work than after it.
     Directory(out).make(MANIFESTS)
     limit = None if memory_limit is None else memory_limit << 20
@@ -140,6 +145,9 @@ def calibrate(
     if not quiet:
         tell(str(wide.calibration))
         tell(f"Saved to {out}, version {version}.")
+
+
+app.command()(check)
 
 
 @app.command()
@@ -184,7 +192,7 @@ def query(
     parquet  with --output only
     """
     check_format(form, output)
-    wide = open_tree(tree, _engine(engine, master, None, None), version, allow=allow)
+    wide = open_tree(tree, chosen_engine(engine, master, None, None), version, allow=allow)
     asked: dict[str, Any] = {
         "group_by": by or (),
         "where": where,
@@ -281,28 +289,6 @@ def warm_up(
     tell(f"Compiled code is below {place}")
     if spark:
         tell(f"Spark starts from {archive_classes()}")
-
-
-def _engine(
-    name: str | None, master: str | None, remote: str | None, in_process: int | None
-) -> Any:
-    """What `JoinGraph` takes; with a master or a server, an engine with a session there."""
-    if master is None and remote is None and in_process is None:
-        return name
-    from calitree.engines.hybrid import HybridEngine
-    from calitree.engines.hybrid.routing import Limits
-    from calitree.engines.spark.engine import SparkEngine
-
-    if name not in (None, "hybrid", "spark"):
-        raise EngineError(f"--master, --remote and --in-process are not for the {name} engine.")
-    if master is not None and remote is not None:
-        raise EngineError("--master and --remote both say where Spark is; give one of them.")
-    elsewhere = master is not None or remote is not None
-    session = spark_session(master or LOCAL, remote=remote) if elsewhere else None
-    if name == "spark":
-        return SparkEngine(session)
-    limit = Limits().in_process if in_process is None else in_process << 20
-    return HybridEngine(session, in_process=limit)
 
 
 def _measures(given: list[str] | None, known: Mapping[str, MeasureLike]) -> Any:

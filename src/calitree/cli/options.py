@@ -1,15 +1,27 @@
-"""Options of commands, of which several have most."""
+"""Options of commands, of which several have most, and the engine that they choose."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
+from calitree.engines.spark.session import spark_session
+from calitree.engines.spark.session.launch import LOCAL
+from calitree.errors import EngineError
+
 ENGINE = "Who computes: hybrid, spark or local; hybrid if PySpark is installed, else local."
 
+Model = Annotated[
+    Path, typer.Argument(help="A TOML file of relations, joins and measures.", dir_okay=False)
+]
 Tree = Annotated[str, typer.Argument(help="The directory (or URL) of a saved tree.")]
 EngineName = Annotated[str | None, typer.Option(help=ENGINE)]
+Master = Annotated[
+    str | None, typer.Option(help="Where Spark runs, such as local[4] or spark://host:7077.")
+]
+Remote = Annotated[str | None, typer.Option(help="A Spark Connect server, such as sc://host.")]
 Version = Annotated[int | None, typer.Option(help="An older version of the tree.")]
 Allow = Annotated[
     list[str] | None,
@@ -38,3 +50,25 @@ MemoryLimit = Annotated[
         "[default: a quarter of the memory]",
     ),
 ]
+
+
+def chosen_engine(
+    name: str | None, master: str | None, remote: str | None, in_process: int | None
+) -> Any:
+    """What `JoinGraph` takes; with a master or a server, an engine with a session there."""
+    if master is None and remote is None and in_process is None:
+        return name
+    from calitree.engines.hybrid import HybridEngine
+    from calitree.engines.hybrid.routing import Limits
+    from calitree.engines.spark.engine import SparkEngine
+
+    if name not in (None, "hybrid", "spark"):
+        raise EngineError(f"--master, --remote and --in-process are not for the {name} engine.")
+    if master is not None and remote is not None:
+        raise EngineError("--master and --remote both say where Spark is; give one of them.")
+    elsewhere = master is not None or remote is not None
+    session = spark_session(master or LOCAL, remote=remote) if elsewhere else None
+    if name == "spark":
+        return SparkEngine(session)
+    limit = Limits().in_process if in_process is None else in_process << 20
+    return HybridEngine(session, in_process=limit)

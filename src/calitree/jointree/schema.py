@@ -52,6 +52,7 @@ class Join:
     left: str
     right: str
     pairs: tuple[tuple[str, str], ...]
+    how: str = "inner"
 
     def __str__(self) -> str:
         on = " and ".join(f"{self.left}.{a} = {self.right}.{b}" for a, b in self.pairs)

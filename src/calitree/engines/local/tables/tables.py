@@ -17,7 +17,7 @@ from calitree.cache import cached_property
 from calitree.engines.api.contraction import Column, Stored, stored_parts
 from calitree.engines.local.annotation.columns import MAX_SMALL
 from calitree.engines.local.annotation.labels import TextColumn, from_column
-from calitree.engines.local.annotation.values import Value
+from calitree.engines.local.annotation.values import Value, to_arrow
 from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.spaces import Space
@@ -222,7 +222,10 @@ def _chunks(expression: Expression, columns: Mapping[str, pa.ChunkedArray]) -> p
 
 
 class EncodedMessage(EncodedTable):
-    """A computed table: codes of its attributes, values of its annotations."""
+    """A computed table: codes of its attributes, values of its annotations.
+
+    A contraction may take an annotation as one more attribute, to filter or to group by it.
+    """
 
     null_free: frozenset[str] = frozenset()
 
@@ -253,7 +256,16 @@ class EncodedMessage(EncodedTable):
 
     def codes(self, attribute: str, names: Names) -> Codes:
         """The code of an attribute in every row."""
-        return self._own_codes[names[attribute]]
+        own = self._own_codes.get(names[attribute])
+        return super().codes(attribute, names) if own is None else own
+
+    def _encode(self, attribute: str, column: str) -> Codes:
+        return self.book.dictionary(attribute).encode(to_arrow(self.annotations[column]))
+
+    def lift(self, expression: Expression, names: Names) -> Value:
+        """An expression over attributes, in every row."""
+        columns = {a: self.values(a, names) for a in expression.attributes}
+        return from_column(evaluate(expression.node, columns, self.rows))
 
     @property
     def exact(self) -> bool:
