@@ -62,6 +62,7 @@ def ask(files: str) -> None:
             wide = graph(database(rows, nulls), engine).calibrate(MEASURES, memory_limit=0)
             for asked in ASKED * 2:
                 wide.query(**asked)
+            wide.check()
         for large in (0, 1000):
             cyclic(LocalEngine(threads, large)).query(group_by=["a.x"], where="b.y <> 3")
             large_numbers(LocalEngine(threads, large))
