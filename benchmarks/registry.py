@@ -7,6 +7,7 @@ from benchmarks import (
     chain,
     cube,
     growth,
+    joins,
     latency,
     lazy,
     spark_growth,
@@ -26,6 +27,6 @@ BENCHMARKS: dict[str, Benchmark] = {
     module.BENCHMARK.name: module.BENCHMARK
     for module in (
         *(star, latency, growth, triangle, spark_star, spark_growth, chain, tpcds),
-        *(whatif, lazy, stream, triangle_updates, cube, why, augment, text),
+        *(whatif, lazy, stream, triangle_updates, cube, why, augment, text, joins),
     )
 }

@@ -102,7 +102,7 @@ class KeyCounts:
         for narrowed in self._narrowed(where):
             keys = self._keys_where(narrowed)
             if keys.rows <= MAX_COLLECTED_KEYS:
-                return sorted(self._collected(keys), key=_place)[:number]
+                return self._collected(keys, number)
         return []
 
     def _narrowed(self, where: tuple[Expression, ...]) -> Iterator[tuple[Expression, ...]]:
@@ -143,10 +143,14 @@ class KeyCounts:
         (table,) = self.engine.contract(Contraction((self.keys_and_rows,), (output,)))
         return table
 
-    def _collected(self, table: Table) -> Iterator[RowCount]:
-        columns = self.engine.arrow(table).select([*self.kinds, ROWS])
-        for *key, rows in zip(*(column.to_pylist() for column in columns.columns), strict=True):
-            yield tuple(map(canonical, key)), int(rows)
+    def _collected(self, table: Table, number: int) -> list[RowCount]:
+        """The keys with the most rows, and of those with equally many the least; NaN is the greatest."""
+        columns = self.engine.arrow(table).select([ROWS, *self.kinds])
+        names = [f"c{i}" for i in range(columns.num_columns)]
+        order = [(name, "ascending" if i else "descending") for i, name in enumerate(names)]
+        ordered = columns.rename_columns(names).sort_by(order).slice(0, number)
+        rows = zip(*(column.to_pylist() for column in ordered.columns), strict=True)
+        return [(tuple(map(canonical, key)), int(count)) for count, *key in rows]
 
     @property
     def keys(self) -> Input:
@@ -157,9 +161,3 @@ class KeyCounts:
     def keys_and_rows(self) -> Input:
         """The message with its count as one more attribute."""
         return Input(self.table, {**{a: a for a in self.kinds}, ROWS: ROWS})
-
-
-def _place(count: RowCount) -> tuple[Any, ...]:
-    """Most rows first, then the least key; a NaN is after all numbers."""
-    key, rows = count
-    return -rows, *((value != value, value) for value in key)
