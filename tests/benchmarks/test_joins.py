@@ -28,8 +28,8 @@ def test_a_small_run_agrees(tmp_path: Path) -> None:
 
 def test_the_joins_are_in_the_order_of_their_declaration() -> None:
     assert star_sql(QUESTIONS[0], "left") == (
-        "SELECT count(*) AS n, sum(sales.unit_sales) AS units FROM sales left JOIN oil ON "
-        "sales.date = oil.date left JOIN holiday ON sales.date = holiday.date left JOIN transactions ON sales.date = "
-        "transactions.date AND sales.store = transactions.store left JOIN stores ON sales.store = "
-        "stores.store left JOIN items ON sales.item = items.item  "
+        "SELECT count(*) AS n, sum(sales.unit_sales) AS units FROM sales "
+        "left JOIN oil ON sales.date = oil.date left JOIN holiday ON sales.date = holiday.date "
+        "left JOIN transactions ON sales.date = transactions.date AND sales.store = transactions.store "
+        "left JOIN stores ON sales.store = stores.store left JOIN items ON sales.item = items.item  "
     )

@@ -189,7 +189,6 @@ def test_counts_many_times(engine: str, case: Case) -> None:
 ON_SPARK_TOO: list[Pairs] = [
     [("int", "int32"), ("text", "text")],
     [("float", "float"), ("date", "date")],
-    [("decimal", "int")],
 ]
 
 

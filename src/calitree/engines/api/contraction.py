@@ -63,7 +63,11 @@ class Table(Protocol):
 
 @dataclass(frozen=True)
 class Input:
-    """A table that takes part in a join, and the column of each of its attributes."""
+    """A table that takes part in a join, and the column of each of its attributes.
+
+    An annotation of a message may be an attribute too, to be filtered or grouped by: which keys have
+    more than one row, say.
+    """
 
     table: Table
     attributes: Mapping[str, str]

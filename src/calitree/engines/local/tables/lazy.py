@@ -142,9 +142,10 @@ class LazyMessage(EncodedMessage):
                 codes[column.name] = self.book.dictionary(column.name).encode(data)
         return codes, values
 
-    def codes(self, attribute: str, names: Mapping[str, str]) -> Codes:
-        """The code of an attribute in every row, read from the file."""
-        return self._read[0][names[attribute]]
+    @property
+    def own_codes(self) -> Mapping[str, Codes]:
+        """The codes of its attributes, read from the file."""
+        return self._read[0]
 
     @property
     def annotations(self) -> Mapping[str, Value]:

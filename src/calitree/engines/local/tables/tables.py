@@ -244,6 +244,11 @@ class EncodedMessage(EncodedTable):
         self.kinds = {**kinds, **dict.fromkeys(values, Kind.OTHER)}
 
     @property
+    def own_codes(self) -> Mapping[str, Codes]:
+        """The codes of its attributes."""
+        return self._own_codes
+
+    @property
     def annotations(self) -> Mapping[str, Value]:
         """Its physical columns of annotations."""
         return self._annotations
@@ -256,7 +261,7 @@ class EncodedMessage(EncodedTable):
 
     def codes(self, attribute: str, names: Names) -> Codes:
         """The code of an attribute in every row."""
-        own = self._own_codes.get(names[attribute])
+        own = self.own_codes.get(names[attribute])
         return super().codes(attribute, names) if own is None else own
 
     def _encode(self, attribute: str, column: str) -> Codes:
