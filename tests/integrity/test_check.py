@@ -203,6 +203,19 @@ def test_hardly_any_other_spelling_is_a_remark() -> None:
     assert only(check(tables, ("a", "b", "k")), "spelling").severity == "remark"
 
 
+ODD = ["\0A", "It's", "\u2028X", "B" * 2_000, "A\\b${x}", "É\n", "-- C", "/* D"]
+
+
+@pytest.mark.parametrize("engine", ["reference", "local"])
+def test_keys_of_odd_characters(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = {"a": {"k": ["m", *ODD]}, "b": {"k": ["m", *(f"{key.lower()} " for key in ODD)]}}
+    finding = only(graph_of(tables, ("a", "b", "k"), engine=engine).check(), "spelling")
+    assert finding.keys == len(ODD) - 2, "all but the one with NUL and the long one"
+    monkeypatch.setattr("calitree.integrity.key_counts.MAX_COLLECTED_KEYS", 1)
+    few = graph_of(tables, ("a", "b", "k"), engine=engine).check()
+    assert [(f.keys, f.examples) for f in few.findings] == [(8, ()), (8, ())], "the least has a NUL"
+
+
 def test_no_spelling_where_none_is_like_another() -> None:
     tables = {"a": {"k": ["x", "y"]}, "b": {"k": ["x", "z"]}}
     assert "spelling" not in [f.kind for f in check(tables, ("a", "b", "k")).findings]

@@ -39,6 +39,9 @@ ORDERED = (Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT, Kind.STRING, Kind.DATE, Kind.
 MORE_THAN_ONE = f"{ROWS} > 1"
 """The condition for keys that repeat."""
 
+MAX_QUOTED_TEXT = 200
+"""Characters of a key that stands in a condition."""
+
 Columns = tuple[tuple[str, str], ...]
 """The attributes of a key, and the column of a relation that holds each."""
 
@@ -114,7 +117,7 @@ class KeyCounts:
         yield where
         for attribute, kind in self.kinds.items():
             least = self._least(attribute, where) if kind in ORDERED else None
-            if least is not None:
+            if least is not None and is_quotable(least):
                 where = (*where, *self.condition(f"{quote(attribute)} = {literal(least)}"))
                 yield where
 
@@ -161,3 +164,8 @@ class KeyCounts:
     def keys_and_rows(self) -> Input:
         """The message with its count as one more attribute."""
         return Input(self.table, {**{a: a for a in self.kinds}, ROWS: ROWS})
+
+
+def is_quotable(value: Any) -> bool:
+    """Whether a value can stand in a condition: a text may be too long, or have a NUL in it."""
+    return not isinstance(value, str) or (len(value) <= MAX_QUOTED_TEXT and "\0" not in value)

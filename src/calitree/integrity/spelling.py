@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from calitree.integrity.key_counts import KeyCounts, RowCount
+from calitree.integrity.key_counts import KeyCounts, RowCount, is_quotable
 from calitree.sql.quoting import literal, quote
 from calitree.types import Kind
 
@@ -26,7 +26,8 @@ def respelled(ours: KeyCounts, theirs: KeyCounts) -> Respelled | None:
     None if none is, or the key has no text. Only their keys that may be meant come to this process.
     """
     texts = [a for a, kind in ours.kinds.items() if kind is theirs.kinds[a] is Kind.STRING]
-    sample = ours.most_frequent(MAX_COMPARED) if texts else []
+    frequent = ours.most_frequent(MAX_COMPARED) if texts else []
+    sample = [(key, rows) for key, rows in frequent if all(map(is_quotable, key))]
     if not sample:
         return None
     places = [list(ours.kinds).index(attribute) for attribute in texts]
