@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 
 from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Engine, budget_of, on_spark, updatable
-from calitree.engines.api.signed import Signed
+from calitree.engines.api.signed import Signed, summands
 from calitree.jointree.schema import Relation
 from calitree.memory.budget import Budget
 from calitree.memory.budgeted_cache import BudgetedCache
@@ -251,8 +251,7 @@ class Changes:
         known = _UPDATED.get((id(self.engine), then)) or own_table_at(then, now)
         if known is not None:
             return known
-        change, table = self.since(then, now), now.table
-        plus, minus = (table.plus, table.minus) if isinstance(table, Signed) else ((table,), ())
+        change, (plus, minus) = self.since(then, now), summands(now.table)
         return Signed((*plus, *change.minus), (*minus, *change.plus))
 
     def _path(self, then: int, now: Relation) -> tuple[Change, ...]:

@@ -16,7 +16,7 @@ from calitree.calibration.revisions import Change, Rows, count, is_in_process, u
 from calitree.dml.fitting import first_misfit, fitted
 from calitree.dml.target import Columns, UpdateTarget
 from calitree.engines.api.contraction import Contraction, Input, Output, Table
-from calitree.engines.api.signed import Linear, Signed
+from calitree.engines.api.signed import Linear, summands
 from calitree.errors import UpdateError
 from calitree.grouping import canonical
 from calitree.sql.parser import Expression, parse, parse_predicate
@@ -103,17 +103,12 @@ def _after(target: UpdateTarget, change: Change) -> UpdateTarget:
     return replace(target, relation=relation, schema=target.schema.having({target.name: relation}))
 
 
-def _parts(table: Table) -> tuple[Sequence[Table], Sequence[Table]]:
-    """The tables whose rows a relation has, and those whose rows were deleted from it."""
-    return (table.plus, table.minus) if isinstance(table, Signed) else ((table,), ())
-
-
 def _deletion(target: UpdateTarget, matching: Callable[[Table], Table]) -> Change:
     """Delete the rows that are selected in each part of a relation.
 
     Those of parts that were deleted before are inserted again, so that they are not deleted twice.
     """
-    plus, minus = (map(matching, parts) for parts in _parts(target.relation.table))
+    plus, minus = (map(matching, parts) for parts in summands(target.relation.table))
     deleted = tuple(rows for rows in plus if rows.rows)
     return Change(tuple(rows for rows in minus if rows.rows), deleted)
 

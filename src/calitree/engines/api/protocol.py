@@ -140,22 +140,13 @@ class SparkBacked(Engine, Protocol):
         """A snapshot of the rows of a frame: in this process if they are few."""
 
 
-@runtime_checkable
-class Caching(Protocol):
-    """An engine that keeps what it derives from tables."""
-
-    @property
-    def budget(self) -> Budget:
-        """What that counts into."""
-
-
 _BUDGETS: WeakKeyDictionary[Engine, Budget] = WeakKeyDictionary()
 """Those of engines that keep nothing themselves."""
 
 
 def budget_of(engine: Engine) -> Budget:
-    """The budget of all trees on an engine."""
-    own: Budget | None = getattr(engine, "budget", None)  # `Caching`, without its slow isinstance
+    """The budget of all trees on an engine: its own, if it keeps what it derives from tables."""
+    own: Budget | None = getattr(engine, "budget", None)
     return _BUDGETS.setdefault(engine, Budget()) if own is None else own
 
 

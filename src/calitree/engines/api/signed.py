@@ -74,6 +74,11 @@ class Signed:
         return self._settled
 
 
+def summands(table: Table) -> tuple[tuple[Table, ...], tuple[Table, ...]]:
+    """The tables that make up one: those that are added, and those that are subtracted."""
+    return (table.plus, table.minus) if isinstance(table, Signed) else ((table,), ())
+
+
 def settled(engine: Engine, table: Table) -> Table:
     """The table, or if it is a formal sum the rows that are left: what every engine accepts."""
     return table.settled(engine) if isinstance(table, Signed) else table
