@@ -12,12 +12,12 @@ from calitree.engines.api.protocol import Engine
 from calitree.engines.registry import engine_of
 from calitree.errors import QueryError, SchemaError, TreeError
 from calitree.integrity import GraphCheck, check_graph
-from calitree.jointree.decompose import given_tree, join_tree
+from calitree.jointree.attributes import check_classes, graph_schema
+from calitree.jointree.decompose import NO_RELATION, given_tree, join_tree
 from calitree.jointree.hypertree import Hypertree
-from calitree.jointree.joins import On, checked_join, checked_name, column_classes, joint_kind
+from calitree.jointree.from_clause import HOWS, from_clause
+from calitree.jointree.joins import On, checked_join, checked_name
 from calitree.jointree.schema import (
-    Attribute,
-    ColumnName,
     Join,
     Relation,
     Schema,
@@ -28,6 +28,7 @@ from calitree.progress import Progress
 from calitree.query.binder import MeasureLike, Question, check_list
 from calitree.saved.guard.trust import Allow
 from calitree.saved.reader import read_tree
+from calitree.sql.quoting import column_text, name_text
 from calitree.wide_table import WideTable
 
 
@@ -90,12 +91,15 @@ class JoinGraph:
             left: The name of a relation.
             right: That of another.
             on: A column that both have, a list of such columns, or `{"left_column": "right_column"}`.
-            how: Only `"inner"` is supported.
+            how: Which rows stay that have no partner: those of neither relation (`"inner"`), of the left one
+                (`"left"`), the right one (`"right"`) or both (`"full"`). Joins mean what they mean in
+                SQL, in the order in which they are declared; `from_clause` shows it.
             condition: Not supported: joins are on equal columns.
 
         Raises:
-            SchemaError: A relation or a column is unknown, the columns cannot be equal, or the join would
-                make two columns of one relation equal.
+            SchemaError: A relation or a column is unknown, the columns cannot be equal, the join would
+                make two columns of one relation equal, or it closes a cycle and is not of the kind of
+                the join that it belongs to.
 
         Example:
             >>> graph.add_relation("cities", {"city": ["Quito"], "people": [2_700_000]})
@@ -105,47 +109,40 @@ class JoinGraph:
             raise SchemaError(
                 "Joins by a condition are not supported in this version; join on columns."
             )
-        if how != "inner":
-            raise SchemaError(
-                f"how={how!r} is not supported in this version: joins are inner. Rows without a partner "
-                "count again in a query that leaves the partner out (relations=[...])."
-            )
+        if how not in HOWS:
+            raise SchemaError(f"how is one of {', '.join(HOWS)}; got {how!r}.")
         a, b = find_relation(left, self._relations), find_relation(right, self._relations)
         if a.name == b.name:
             raise SchemaError(
                 f"{left} cannot join itself; add its table a second time under another name."
             )
         pairs = tuple((find_column(x, a), find_column(y, b)) for x, y in _pairs(left, right, on))
-        self._unite(checked_join(a, b, Join(a.name, b.name, pairs)))
-
-    def _unite(self, join: Join) -> None:
-        """Make the columns of a join one attribute each."""
-        for columns in self._classes(*self._joins, join):
-            seen: dict[str, str] = {}
-            for relation, column in columns:
-                if relation in seen:
-                    raise SchemaError(
-                        f"{join} would make {relation}.{seen[relation]} and {relation}.{column} equal. "
-                        f"If that is not meant, add {join.left} or {join.right} a second time under "
-                        "another name and join that."
-                    )
-                seen[relation] = column
+        join = checked_join(a, b, Join(a.name, b.name, pairs, how))
+        check_classes(graph_schema(self._relations, (*self._joins, join)), join)
         self._joins.append(join)
 
-    def _classes(self, *joins: Join) -> list[tuple[ColumnName, ...]]:
-        """All columns, those together that these joins make equal."""
-        relations = self._relations.values()
-        return column_classes(((r.name, column) for r in relations for column in r.columns), joins)
+    def from_clause(self) -> str:
+        """The join of all relations as SQL: what a question is asked about.
+
+        Returns:
+            What stands between FROM and WHERE, with the joins in the order of their declaration.
+
+        Raises:
+            TreeError: The graph has no relation.
+
+        Example:
+            >>> graph.from_clause()
+            'sales JOIN stores ON sales.store = stores.id'
+        """
+        if not self._relations:
+            raise TreeError(NO_RELATION)
+        clause = from_clause(self._relations, self._joins)
+        return clause.sql(name_text, column_text)
 
     @property
     def schema(self) -> Schema:
         """The graph as declared so far, as a value."""
-        attributes = {}
-        for columns in self._classes(*self._joins):
-            kinds = {self._relations[relation].columns[column] for relation, column in columns}
-            name = ".".join(columns[0])
-            attributes[name] = Attribute(name, columns, joint_kind(kinds))
-        return Schema(dict(self._relations), tuple(self._joins), attributes)
+        return graph_schema(dict(self._relations), self._joins)
 
     def hypertree(
         self,

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import calitree as ct
 from calitree.apps.verify.check import compare
-from calitree.apps.verify.plain import from_clause
+from calitree.apps.verify.plain import joined_sql
 from calitree.cli import demo
 from calitree.cli.main import app
 from calitree.engines.local.annotation import values
@@ -58,7 +58,7 @@ def test_the_join_is_built_by_the_declared_joins_alone() -> None:
     graph.add_relation("c", rows)
     for left, right, column in ("abt", "cbt", "ack", "cdk", "adk"):
         graph.add_join(left, right, on=column)
-    text = from_clause(graph.schema, {name: name for name in "adc"}, "duckdb")
+    text = joined_sql(graph.schema, {name: name for name in "adc"}, "duckdb")
     assert text == (
         'FROM "a" JOIN "d" ON "a"."k" = "d"."k" JOIN "c" ON "a"."k" = "c"."k" AND "c"."k" = "d"."k"'
     )

@@ -37,18 +37,23 @@ On = tuple[str, str, dict[str, str]]
 class Database:
     """Relations as Arrow tables, and joins as (left, right, {left column: right column}).
 
-    `joins` make a tree, each with an earlier relation; those that are `closing` make cycles of it.
+    `joins` make a tree, each with an earlier relation; those that are `closing` make cycles of it. All are
+    inner, unless `hows` has what each of `joins` is.
     """
 
     tables: dict[str, pa.Table]
     joins: tuple[On, ...]
     closing: tuple[On, ...] = ()
+    hows: tuple[str, ...] = ()
 
     def graph(self, engine: Any) -> ct.JoinGraph:
         graph = ct.JoinGraph(engine=engine)
         for name, table in self.tables.items():
             graph.add_relation(name, table)
-        for left, right, on in self.joins + self.closing:
+        hows = self.hows or ("inner",) * len(self.joins)
+        for (left, right, on), how in zip(self.joins, hows, strict=True):
+            graph.add_join(left, right, on=on, how=how)
+        for left, right, on in self.closing:
             graph.add_join(left, right, on=on)
         return graph
 
@@ -61,7 +66,7 @@ class Database:
 
     def __repr__(self) -> str:
         lines = [f"{n}: {t.to_pydict()}" for n, t in self.tables.items()]
-        return "\n".join([*lines, *map(str, self.joins), *map(str, self.closing)])
+        return "\n".join([*lines, *map(str, self.joins), *map(str, self.closing), str(self.hows)])
 
 
 def key_value(kind: str, code: int) -> Any:

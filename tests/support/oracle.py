@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import duckdb
 from hypothesis import strategies as st
 
-from calitree import WideTable
+from calitree import QueryError, WideTable
 from calitree.apps.verify.check import compare
 from calitree.apps.verify.plain import DEFINITIONS, widened_view
 from calitree.apps.verify.verbatim import WrittenName, scope_sql, verbatim
@@ -80,7 +80,11 @@ def assert_answers(
     asked = [{"group_by": pivot["group_by"], "where": pivot.get("where")}]
     asked += [data.draw(questions(database), label="delta") for _ in range(deltas)]
     for question in asked:
-        result = wide.query(**question)
+        try:
+            result = wide.query(**question)
+        except QueryError as error:
+            assert "other joins of those that stay would be outer joins" in str(error)
+            continue
         expected = oracle(wide, database, {"measures": None, **question})
         difference = compare(result.arrow(), expected, len(question.get("group_by", ())))
         assert not difference, f"{question}: {difference}\n{result.plan}"

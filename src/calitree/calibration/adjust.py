@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from calitree.calibration.compiler import Wiring
 from calitree.calibration.message import Message
+from calitree.calibration.outer import OuterJoins
 from calitree.calibration.planning.placement import Placement
 from calitree.calibration.planning.plan import Absorb, Plan
 from calitree.engines.api.contraction import Contraction, Table
 from calitree.engines.api.protocol import Engine, updatable
 from calitree.engines.api.signed import Linear, Signed, can_subtract
 from calitree.jointree.bag import Edge
-from calitree.jointree.schema import Schema
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,10 +51,15 @@ class Adjustment:
 
 
 def adjustment(
-    schema: Schema, placement: Placement, stored: Mapping[Edge, Message], relation: str
+    outer: OuterJoins, placement: Placement, stored: Mapping[Edge, Message], relation: str
 ) -> Adjustment | None:
-    """For changes of this relation, if all messages that arrive at its bag are stored."""
+    """For changes of this relation, if all messages that arrive at its bag are stored.
+
+    A change of the optional side of an outer join also changes which rows have a partner; there is none.
+    """
     tree, query = placement.tree, placement.query
+    if relation in outer.schema.optional:
+        return None
     bag = tree.home(relation)
     arriving = [(n, bag) for n in tree.neighbours(bag) if (n, bag) in placement.edges]
     if not all(edge in stored for edge in arriving):
@@ -62,7 +67,7 @@ def adjustment(
     absorb = Absorb(bag, query.keep, placement.where(bag, None), query.aggregates)
     reused = tuple(placement.keys[edge] for edge in arriving)
     plan = Plan(bag, (), reused, absorb, placement.placed(bag, placement), adjusts=relation)
-    call = Wiring(schema, placement, stored).absorb(absorb)
+    call = Wiring(outer.schema, placement, stored, outer=outer).absorb(absorb)
     relations = [r for r in tree.bag(bag).relations if r in query.relations]
     contraction, at = call.linear({}).contraction, relations.index(relation)
     others = (other.table for i, other in enumerate(contraction.inputs) if i != at)

@@ -38,7 +38,8 @@ class Calibration:
     def __init__(
         self, snapshot: Snapshot, pivots: Sequence[Placement], stored: Messages, plan: Plan
     ) -> None:
-        self.engine, self.schema, self.plan = snapshot.state.engine, snapshot.schema, plan
+        self.engine, self.plan = snapshot.state.engine, plan
+        self.outer = snapshot.outer_joins(pivots[0].query)
         self.messages = {key: list(alike) for key, alike in stored.items()}
         """Those stored, and those sent."""
         self.measured: dict[MessageKey | None, Measured] = {}
@@ -67,9 +68,9 @@ class Calibration:
             pivot = self._owner[send.key, send.aggregates]
             own.setdefault(id(pivot), (pivot, []))[1].append(send)
         calls = [
-            Wiring(self.schema, pivot, self._arrivals(pivot, step.bag)).send(
-                Step(step.bag, tuple(sends))
-            )
+            Wiring(
+                self.outer.schema, pivot, self._arrivals(pivot, step.bag), outer=self.outer
+            ).send(Step(step.bag, tuple(sends)))
             for pivot, sends in own.values()
         ]
         return calls[0] if len(calls) == 1 else merged_call(calls)

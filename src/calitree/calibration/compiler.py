@@ -14,6 +14,7 @@ from operator import attrgetter
 from typing import cast
 
 from calitree.calibration.message import Message, MessageKey, column_names
+from calitree.calibration.outer import OuterJoins, joins_by_edge, key_filters
 from calitree.calibration.planning.placement import Placement
 from calitree.calibration.planning.plan import Absorb, Measured, Plan, Planned, Send, Step
 from calitree.calibration.projection import Projection
@@ -23,6 +24,7 @@ from calitree.engines.api.contraction import (
     Factor,
     Input,
     Lifted,
+    Match,
     Output,
     Stored,
     Table,
@@ -31,7 +33,7 @@ from calitree.engines.api.contraction import (
 from calitree.engines.api.protocol import Engine, Watch
 from calitree.engines.api.signed import Linear
 from calitree.jointree.bag import Edge
-from calitree.jointree.schema import Schema
+from calitree.jointree.schema import OuterJoin, Schema
 from calitree.query.annotation import COUNT, Aggregate
 
 
@@ -41,13 +43,15 @@ class Awaited:
 
     edge: Edge
     attributes: Mapping[str, str]
+    match: Match | None = None
 
 
 class Call:
     """One contraction of a plan: the messages that it sends, its inputs and outputs.
 
     If it awaits no message it is the same contraction every time, so that an engine can keep with it what it
-    has prepared for it. `rows` are the outputs' columns that count rows.
+    has prepared for it. `rows` are the outputs' columns that count rows. At the optional side of an outer
+    join, `default` is what its default row adds.
     """
 
     def __init__(
@@ -56,10 +60,13 @@ class Call:
         inputs: tuple[Input | Awaited, ...],
         outputs: tuple[Output, ...],
         rows: tuple[str | None, ...],
+        *,
+        default: Call | None = None,
     ) -> None:
         self.sends, self.inputs, self.outputs, self.rows = sends, inputs, outputs, rows
+        self.default = default
         ready = tuple(given for given in inputs if isinstance(given, Input))
-        self._ready = self._linear(ready) if len(ready) == len(inputs) else None
+        self._ready = self._linear(ready, {}) if len(ready) == len(inputs) else None
 
     @property
     def nbytes(self) -> int:
@@ -70,10 +77,13 @@ class Call:
     def linear(self, messages: Mapping[Edge, Message]) -> Linear:
         """Its contraction, given the messages that the run has computed so far."""
         return self._ready or self._linear(
-            given
-            if isinstance(given, Input)
-            else Input(messages[given.edge].table, given.attributes)
-            for given in self.inputs
+            (
+                given
+                if isinstance(given, Input)
+                else Input(messages[given.edge].table, given.attributes, given.match)
+                for given in self.inputs
+            ),
+            messages,
         )
 
     def run(
@@ -99,11 +109,13 @@ class Call:
     def how(self, engine: Engine) -> str:
         """In which way the engine would compute it, as far as that is known yet."""
         known = takewhile(lambda given: isinstance(given, Input), self.inputs)
-        linear = self._ready or self._linear(cast(Iterable[Input], known))
+        inputs = cast(Iterable[Input], known)
+        linear = self._ready or Linear(Contraction(tuple(inputs), self.outputs), self.rows)
         return linear.how(engine)
 
-    def _linear(self, inputs: Iterable[Input]) -> Linear:
-        return Linear(Contraction(tuple(inputs), self.outputs), self.rows)
+    def _linear(self, inputs: Iterable[Input], messages: Mapping[Edge, Message]) -> Linear:
+        default = None if self.default is None else self.default.linear(messages)
+        return Linear(Contraction(tuple(inputs), self.outputs), self.rows, default)
 
 
 def merged_call(calls: Sequence[Call]) -> Call:
@@ -114,12 +126,19 @@ def merged_call(calls: Sequence[Call]) -> Call:
         place = []
         for given in call.inputs:
             what = id(given.table) if isinstance(given, Input) else given.edge
-            key = (what, *given.attributes.items())
+            key = (what, given.match and given.match.key, *given.attributes.items())
             place.append(inputs.setdefault(key, (len(inputs), given))[0])
         outputs += [_moved(output, place) for output in call.outputs]
     sends = tuple(send for call in calls for send in call.sends)
     rows = tuple(name for call in calls for name in call.rows)
-    return Call(sends, tuple(given for _, given in inputs.values()), tuple(outputs), rows)
+    defaults = [call.default for call in calls if call.default is not None]
+    return Call(
+        sends,
+        tuple(given for _, given in inputs.values()),
+        tuple(outputs),
+        rows,
+        default=merged_call(defaults) if defaults else None,
+    )
 
 
 def _moved(output: Output, place: Sequence[int]) -> Output:
@@ -132,7 +151,10 @@ def _moved(output: Output, place: Sequence[int]) -> Output:
 
 
 class Wiring:
-    """Compiles calls: what arrives at each bag is in the store, or sent by one of the `steps`."""
+    """Compiles calls: what arrives at each bag is in the store, or sent by one of the `steps`.
+
+    Of the relation that is `changed`, if any, `schema` has only what has come and gone.
+    """
 
     def __init__(
         self,
@@ -140,9 +162,18 @@ class Wiring:
         placement: Placement,
         stored: Mapping[Edge, Message],
         steps: Sequence[Step] = (),
+        *,
+        outer: OuterJoins,
+        changed: str | None = None,
     ) -> None:
         self.schema, self.placement, self.tree = schema, placement, placement.tree
-        self.stored = stored
+        self.stored, self.outer = stored, outer
+        self.joins = joins_by_edge(self.tree, outer.schema)
+        self.optional = {
+            self.tree.home(next(iter(join.linked))): join
+            for join in self.joins.values()
+            if changed not in join.optional
+        }
         sends = [send for step in steps for send in step.sends]
         self.sent = {send.key.edge: column_names(send.aggregates) for send in sends}
 
@@ -180,13 +211,40 @@ class Wiring:
             joined = (*place.values(), *used.values())
             outputs.append(Output(joined, want.where, want.keep, columns))
             rows.append(names.get(COUNT))
-        return Call(sends, tuple(inputs), tuple(outputs), tuple(rows))
+        call = Call(sends, tuple(inputs), tuple(outputs), tuple(rows))
+        join = self._optional_side(bag)
+        return call if join is None else self._with_default(call, join, len(relations))
+
+    def _optional_side(self, bag: str) -> OuterJoin | None:
+        """The outer join whose optional side a bag is, if there is one."""
+        joins = (self.joins.get(frozenset((bag, other))) for other in self.tree.neighbours(bag))
+        own = self.tree.bag(bag).relations
+        return next((join for join in joins if join and join.optional.issuperset(own)), None)
+
+    def _with_default(self, call: Call, join: OuterJoin, relations: int) -> Call:
+        """The call without rows whose key is NULL, and the same with the default row as its relations."""
+        filters = key_filters(self.schema, join)
+        outputs = tuple(replace(o, where=(*o.where, *filters)) for o in call.outputs)
+        default = None
+        if join in self.optional.values():
+            row = self.outer.default_row(join)
+            place = [0] * relations + list(range(1, 1 + len(call.inputs) - relations))
+            moved = (_moved(output, place) for output in call.outputs)
+            default = Call(
+                call.sends,
+                (row, *call.inputs[relations:]),
+                tuple(replace(o, inputs=tuple(dict.fromkeys(o.inputs))) for o in moved),
+                call.rows,
+            )
+        return Call(call.sends, call.inputs, outputs, call.rows, default=default)
 
     def _arrival(self, edge: Edge) -> Input | Awaited:
         attributes = {attribute: attribute for attribute in self.placement.keep[edge]}
+        join = self.joins.get(frozenset(edge))
+        match = None if join is None else self.outer.match(join)
         if edge in self.sent:
-            return Awaited(edge, attributes)
-        return Input(self.stored[edge].table, attributes)
+            return Awaited(edge, attributes, match)
+        return Input(self.stored[edge].table, attributes, match)
 
     def _factors(
         self,
@@ -237,11 +295,13 @@ class Compiled:
         return replace(self, plan=replace(self.plan, ways=ways))
 
 
-def compile_plan(schema: Schema, planned: Planned, stored: Mapping[Edge, Message]) -> Compiled:
+def compile_plan(
+    outer: OuterJoins, planned: Planned, stored: Mapping[Edge, Message]
+) -> Compiled:
     """The contractions of a plan, given the messages that it reuses."""
     plan = planned.plan
     assert plan.absorb is not None
-    wiring = Wiring(schema, planned.placement, stored, plan.steps)
+    wiring = Wiring(outer.schema, planned.placement, stored, plan.steps, outer=outer)
     sends, absorb = tuple(map(wiring.send, plan.steps)), wiring.absorb(plan.absorb)
     reused = tuple(stored[key.edge] for key in (*plan.reused, *plan.refreshed))
     return Compiled(planned.projection, plan, sends, absorb, reused)

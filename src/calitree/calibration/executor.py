@@ -78,8 +78,8 @@ def _plan(snapshot: Snapshot, question: Question) -> Plan:
     compiled = plans.get(question.key)
     if compiled is None:
         planned = plan_query(snapshot, question)
-        schema = snapshot.schema_of(planned.placement.query)
-        compiled = compile_plan(schema, planned, planned.available.messages)
+        outer = snapshot.outer_joins(planned.placement.query)
+        compiled = compile_plan(outer, planned, planned.available.messages)
     if not compiled.plan.ways:
         compiled = compiled.explained(state.engine)
         if not compiled.plan.refreshed:
@@ -95,15 +95,15 @@ def prepare(snapshot: Snapshot, question: Question, key: object, is_main: bool) 
     if known is not None:
         return known
     planned = plan_query(snapshot, question)
-    schema = snapshot.schema_of(planned.placement.query)
+    outer = snapshot.outer_joins(planned.placement.query)
     stale, stored = [message.edge for message in planned.plan.refreshed], planned.available.stored
     if not stale:
-        compiled = compile_plan(schema, planned, stored)
+        compiled = compile_plan(outer, planned, stored)
         plans.put(key, compiled)
         return compiled
     refreshed = refresh_messages(snapshot, planned.placement, planned.available, stale, is_main)
     plans = cache.plans(state.store.epoch)
-    compiled = compile_plan(schema, planned, {**stored, **refreshed.messages})
+    compiled = compile_plan(outer, planned, {**stored, **refreshed.messages})
     plans.put(key, replace(compiled, plan=compiled.plan.refreshed_already))
     return replace(compiled, refreshing=refreshed.measured)
 
@@ -159,7 +159,8 @@ def _adjustment(snapshot: Snapshot, relation: str) -> Adjustment | None:
     known = snapshot.cache.adjustments.get(relation)
     if known is None:
         stored = stored_edges(snapshot.pivot, snapshot.state.store)
-        known = adjustment(snapshot.schema, snapshot.pivot, stored, relation)
+        outer = snapshot.outer_joins(snapshot.pivot.query)
+        known = adjustment(outer, snapshot.pivot, stored, relation)
         if known is not None:
             snapshot.cache.adjustments[relation] = known
     return known

@@ -76,7 +76,8 @@ class Maintenance:
         state = snapshot.state
         assert state.changes is not None
         self.engine, self.store, self.changes = updatable(state.engine), state.store, state.changes
-        self.schema = snapshot.schema_of(placement.query)
+        self.outer = snapshot.outer_joins(placement.query)
+        self.schema = self.outer.schema
         self.placement, self.tree = placement, placement.tree
         self.stored, self.stale = available.stored, available.stale
         self._can_subtract = all(a.semiring.minus for a in placement.query.aggregates)
@@ -205,7 +206,8 @@ class Maintenance:
                 return [change for _ in edges]
             arrivals[near, source] = self._as_message((near, source), change, delta)
         arrivals = self._arrivals(edges, delta.past, arrivals)
-        call = self._call(edges, schema, arrivals, delta.only_keys)
+        changed = delta.relation if home == source else None
+        call = self._call(edges, schema, arrivals, delta.only_keys, changed)
         linear = call.linear({})
         if delta.only_keys or self._can_subtract:
             sums = linear.sums(self.engine)
@@ -255,6 +257,8 @@ class Maintenance:
         They have none where the attribute is joined, but they have one in a message to an empty bag.
         """
         source, target = edge
+        if self.schema.attributes[attribute].match:
+            return False
         if attribute in self.placement.subtrees[target, source].supplied:
             return True
         columns = self.schema.columns_of
@@ -271,12 +275,14 @@ class Maintenance:
         schema: Schema,
         arrivals: Mapping[Edge, Message],
         only_keys: bool = False,
+        changed: str | None = None,
     ) -> Call:
         """One contraction of all messages that a bag sends along some edges."""
         sends = [Send.of(self.placement, edge) for edge in edges]
         if only_keys:
             sends = [replace(send, aggregates=()) for send in sends]
-        return Wiring(schema, self.placement, arrivals).send(Step(edges[0][0], tuple(sends)))
+        wiring = Wiring(schema, self.placement, arrivals, outer=self.outer, changed=changed)
+        return wiring.send(Step(edges[0][0], tuple(sends)))
 
     def _arrivals(
         self, edges: Sequence[Edge], past: Past, given: Mapping[Edge, Message] | None = None

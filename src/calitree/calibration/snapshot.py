@@ -16,6 +16,7 @@ from weakref import ref
 from calitree.cache import cached_property
 from calitree.calibration.adjust import Adjustment
 from calitree.calibration.compiler import Compiled
+from calitree.calibration.outer import OuterJoins
 from calitree.calibration.planning.placement import (
     Placement,
     Subtrees,
@@ -214,6 +215,10 @@ class Snapshot:
     def schema_of(self, query: Query) -> Schema:
         """The graph of the relations that a query joins."""
         return remaining_schema(self.schema, query.relations)
+
+    def outer_joins(self, query: Query) -> OuterJoins:
+        """The outer joins of the relations that a query joins."""
+        return OuterJoins(self.state, self.schema_of(query))
 
     def placement(self, query: Query) -> Placement:
         """A query's annotations on the tree, or on what is left of it."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from calitree.cache import cached_property
 from calitree.calibration.planning.placement import Subtrees
 from calitree.calibration.revisions import Changes, Updated
 from calitree.calibration.store import Store
+from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Engine, updatable
 from calitree.errors import QueryError
 from calitree.jointree.hypertree import Hypertree
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 Mode = Literal["lazy", "eager", "recompute"]
 MODES: tuple[Mode, ...] = ("lazy", "eager", "recompute")
 
+NBYTES = attrgetter("nbytes")
 QUESTIONS_REMEMBERED = 1_000
 """Questions whose meaning, and plan, each cache keeps."""
 
@@ -79,6 +82,10 @@ class TreeState:
             lambda known: 600 * sum(1 + len(subtree.columns) for subtree in known[1].values()),
             limit=QUESTIONS_REMEMBERED,
         )
+        budget, limit = self.store.budget, QUESTIONS_REMEMBERED
+        self.partner_keys = BudgetedCache[object, Table](budget, "plans", NBYTES, limit=limit)
+        """The keys of optional sides of outer joins, at some revisions."""
+        self.default_rows = BudgetedCache[object, Table](budget, "plans", NBYTES)
         self._lock = BriefLock()
 
     def types_of(self, relation: Relation) -> ArrowTypes:

@@ -13,11 +13,13 @@ from calitree.errors import SchemaError, TreeError, did_you_mean
 from calitree.jointree.bag import Bag, Edge
 from calitree.jointree.cycles import Attributes, Cut, cuts, cyclic_core
 from calitree.jointree.hypertree import Hypertree
-from calitree.jointree.schema import Schema
+from calitree.jointree.schema import OuterJoin, Schema
 from calitree.jointree.width import bits_of, cover
 
 Contents = tuple[Attributes, tuple[str, ...]]
 """Of a bag: attributes, and the relations mapped to it."""
+
+NO_RELATION = "The graph has no relation yet; add one with add_relation."
 
 
 def join_tree(schema: Schema, *, redundant: bool = False) -> Hypertree:
@@ -29,22 +31,49 @@ def join_tree(schema: Schema, *, redundant: bool = False) -> Hypertree:
     core would hold more. An acyclic graph gets the same tree as without.
     """
     if not schema.relations:
-        raise TreeError("The graph has no relation yet; add one with add_relation.")
+        raise TreeError(NO_RELATION)
     components = schema.components()
     if len(components) > 1:
         listed = "; ".join(", ".join(part) for part in components)
         raise TreeError(
             f"The join graph is not connected; its parts are: {listed}. Join them with add_join."
         )
-    attributes = schema.attributes_of
+    attributes = {r: a for r, a in schema.attributes_of.items() if r not in schema.optional}
     core = cyclic_core(attributes)
     if not core:
-        return _tree(schema, attributes, [(held, (name,)) for name, held in attributes.items()])
-    costs = bits_of(attributes, schema.rows)
+        return _tree(schema, [(held, (name,)) for name, held in attributes.items()])
+    costs = bits_of(schema.attributes_of, schema.rows)
     values = {name: min(costs[r] for r in a.relations) for name, a in schema.attributes.items()}
     layout = _redundant if redundant else _shared
-    trees = [_tree(schema, attributes, layout(attributes, core, c)) for c in cuts(core, values)]
+    trees = [_tree(schema, layout(attributes, core, c)) for c in cuts(core, values)]
     return min(trees, key=_work(costs)) if len(trees) > 1 else trees[0]
+
+
+def _optional_bags(schema: Schema) -> list[Contents]:
+    """A bag for the optional side of each outer join: its relations are NULL together, or not at all."""
+    attributes = schema.attributes_of
+    blocks = [tuple(r for r in schema.relations if r in join.optional) for join in schema.outer]
+    return [(frozenset().union(*(attributes[r] for r in block)), block) for block in blocks]
+
+
+def outer_edges(schema: Schema, bags: Iterable[Bag]) -> dict[OuterJoin, Edge]:
+    """For each outer join the bag of its preserved side and that of its optional side.
+
+    Each side must be in one bag: only there it is known whether a row has a partner.
+    """
+    home = {relation: bag for bag in bags for relation in bag.relations}
+    edges: dict[OuterJoin, Edge] = {}
+    for join in schema.outer:
+        preserved = {home[relation].name for relation in join.preserved}
+        optional = {home[relation].name for relation in join.optional}
+        for names, relations in ((preserved, join.preserved), (optional, join.optional)):
+            if len(names) > 1:
+                raise TreeError(
+                    f"{' and '.join(sorted(relations))} are one side of an outer join, so they must share "
+                    f"a bag; they are in {' and '.join(sorted(names))}."
+                )
+        edges[join] = preserved.pop(), optional.pop()
+    return edges
 
 
 def _shared(
@@ -82,10 +111,8 @@ def _bags(attributes: Mapping[str, Attributes], contents: Iterable[Contents]) ->
     return tuple(bags.values())
 
 
-def _tree(
-    schema: Schema, attributes: Mapping[str, Attributes], contents: Iterable[Contents]
-) -> Hypertree:
-    """Bags of these contents, connected by a maximum spanning tree.
+def _tree(schema: Schema, contents: Iterable[Contents]) -> Hypertree:
+    """Bags of these contents, connected by a maximum spanning tree, and the optional ones beside them.
 
     With edges weighted by the number of shared attributes, a maximum spanning tree is a join tree
     if and only if the bags are acyclic (Bernstein and Goodman). Ties go to declared joins, so that
@@ -93,20 +120,22 @@ def _tree(
     """
     import networkx as nx
 
-    bags = _bags(attributes, contents)
+    bags = _bags(schema.attributes_of, [*contents, *_optional_bags(schema)])
+    core = bags[: len(bags) - len(schema.outer)]
     declared = {frozenset((join.left, join.right)) for join in schema.joins}
     graph = nx.Graph()
-    graph.add_nodes_from(bag.name for bag in bags)
-    for a, b in combinations(bags, 2):
+    graph.add_nodes_from(bag.name for bag in core)
+    for a, b in combinations(core, 2):
         shared = len(a.attributes & b.attributes)
         if shared:
             joined = any(frozenset((r, s)) in declared for r in a.relations for s in b.relations)
             graph.add_edge(a.name, b.name, weight=shared + (0.5 if joined else 0))
-    order = {bag.name: position for position, bag in enumerate(bags)}
+    order = {bag.name: position for position, bag in enumerate(core)}
     spanning = nx.maximum_spanning_edges(graph, data=False)
     pairs = sorted((tuple(sorted(edge, key=order.__getitem__)) for edge in spanning), key=str)
     edges: tuple[Edge, ...] = tuple((a, b) for a, b in pairs)
-    return Hypertree(bags, edges, attributes, schema.rows)
+    edges += tuple(outer_edges(schema, bags).values())
+    return Hypertree(bags, edges, schema.attributes_of, schema.rows)
 
 
 def _work(costs: Mapping[str, float]) -> Callable[[Hypertree], tuple[float, float]]:
@@ -173,12 +202,30 @@ def given_tree(
         if name not in schema.relations:
             hint = did_you_mean(str(name), schema.relations)
             raise SchemaError(f"mapping names an unknown relation {name!r}.{hint}")
-    return Hypertree(
+    tree = Hypertree(
         tuple(Bag(bag, held[bag], tuple(relations[bag])) for bag in bags),
         tuple(tuple(edge) if isinstance(edge, list) else edge for edge in edges),
         attributes,
         schema.rows,
     )
+    _check_outer(schema, tree)
+    return tree
+
+
+def _check_outer(schema: Schema, tree: Hypertree) -> None:
+    """Bags that are given must have the two sides of each outer join beside each other."""
+    for join, (preserved, optional) in outer_edges(schema, tree.bags).items():
+        if optional not in tree.neighbours(preserved):
+            raise TreeError(
+                f"{optional} is the optional side of an outer join with {preserved}: there must be an edge "
+                "between these bags."
+            )
+        others = set(tree.bag(optional).relations) - join.optional
+        if others:
+            raise TreeError(
+                f"Bag {optional} is the optional side of an outer join, so it cannot have "
+                f"{' and '.join(sorted(others))} too."
+            )
 
 
 def _listed(bag: str, contents: Iterable[str]) -> tuple[str, ...]:

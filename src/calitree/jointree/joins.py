@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from calitree.errors import SchemaError, shortened
-from calitree.jointree.schema import ColumnName, Join, Relation
+from calitree.jointree.schema import ColumnName, Join, Pair, Relation
 from calitree.sql.limits import flaw_of_name
 from calitree.types import Kind, common_kind
 
@@ -48,6 +48,14 @@ def column_classes(
     columns: Iterable[ColumnName], joins: Iterable[Join]
 ) -> list[tuple[ColumnName, ...]]:
     """These columns, those together that the joins make equal; all columns of the joins are among them."""
+    pairs = (((join.left, x), (join.right, y)) for join in joins for x, y in join.pairs)
+    return classes_of_pairs(columns, pairs)
+
+
+def classes_of_pairs(
+    columns: Iterable[ColumnName], pairs: Iterable[Pair]
+) -> list[tuple[ColumnName, ...]]:
+    """These columns, those together that a chain of pairs connects."""
     parent = {column: column for column in columns}
 
     def root(column: ColumnName) -> ColumnName:
@@ -55,9 +63,8 @@ def column_classes(
             column = parent[column]
         return column
 
-    for join in joins:
-        for x, y in join.pairs:
-            parent[root((join.right, y))] = root((join.left, x))
+    for x, y in pairs:
+        parent[root(y)] = root(x)
     classes: dict[ColumnName, list[ColumnName]] = {}
     for column in parent:
         classes.setdefault(root(column), []).append(column)

@@ -8,12 +8,14 @@ messages from where nothing of this is seen can be reused.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
+from calitree.errors import QueryError
+from calitree.jointree.from_clause import equal_pairs, from_clause, outer_joins
 from calitree.jointree.hypertree import Hypertree
-from calitree.jointree.joins import column_classes, joint_kind
-from calitree.jointree.schema import Attribute, ColumnName, Schema
+from calitree.jointree.joins import classes_of_pairs, joint_kind
+from calitree.jointree.schema import Attribute, ColumnName, Join, OuterJoin, Schema
 
 
 def remaining_schema(schema: Schema, relations: Collection[str]) -> Schema:
@@ -24,10 +26,12 @@ def remaining_schema(schema: Schema, relations: Collection[str]) -> Schema:
     """
     if len(relations) == len(schema.relations):
         return schema
-    shared = [a for a in schema.attributes.values() if len(a.columns) > 1]
+    joins = schema.declared_joins(relations)
+    outer = _remaining_outer(schema, relations, joins)
+    shared = [a for a in schema.attributes.values() if len(a.columns) > 1 and not a.match]
     columns = (column for attribute in shared for column in attribute.columns)
     parts: dict[str, list[tuple[ColumnName, ...]]] = {}
-    for part in column_classes(columns, schema.declared_joins(relations)):
+    for part in classes_of_pairs(columns, equal_pairs(from_clause(schema.relations, joins))):
         parts.setdefault(schema.attribute_of[part[0]], []).append(part)
     attributes: dict[str, Attribute] = dict(schema.attributes)
     for name, apart in parts.items():
@@ -38,9 +42,29 @@ def remaining_schema(schema: Schema, relations: Collection[str]) -> Schema:
             for part in others:
                 other = _name(schema, name, part[0])
                 attributes[other] = _attribute(schema, other, part)
-    if len(attributes) == len(schema.attributes):
+    if len(attributes) == len(schema.attributes) and len(outer) == len(schema.outer):
         return schema
-    return replace(schema, attributes=attributes)
+    return replace(schema, attributes=attributes, outer=outer)
+
+
+def _remaining_outer(
+    schema: Schema, relations: Collection[str], joins: Iterable[Join]
+) -> tuple[OuterJoin, ...]:
+    """The outer joins of which both sides stay. They must be those that SQL makes of the joins that stay."""
+    if all(join.how == "inner" for join in schema.joins):
+        return ()
+    among = frozenset(relations)
+    staying = tuple(j for j in schema.outer if j.preserved <= among and j.linked <= among)
+    now = {
+        (join.pairs, join.optional, join.is_full)
+        for join in outer_joins(from_clause((r for r in schema.relations if r in among), joins))
+    }
+    if now != {(join.pairs, join.optional & among, join.is_full) for join in staying}:
+        raise QueryError(
+            "With the relations left out, other joins of those that stay would be outer joins: an inner "
+            "join behind them, or a join that closes a cycle, is gone. Declare a graph without them."
+        )
+    return staying
 
 
 def _name(schema: Schema, whole: str, column: ColumnName) -> str:

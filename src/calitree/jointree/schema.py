@@ -25,6 +25,8 @@ from calitree.sql.parser import parse_node
 from calitree.types import Kind
 
 ColumnName = tuple[str, str]
+Pair = tuple[ColumnName, ColumnName]
+"""Two columns that a join compares."""
 
 
 @dataclass(frozen=True)
@@ -56,16 +58,48 @@ class Join:
 
     def __str__(self) -> str:
         on = " and ".join(f"{self.left}.{a} = {self.right}.{b}" for a, b in self.pairs)
-        return f"{self.left} ⋈ {self.right} on {on}"
+        return f"{self.left} {JOIN_SYMBOLS[self.how]} {self.right} on {on}"
+
+
+JOIN_SYMBOLS = {"inner": "⋈", "left": "⟕", "right": "⟖", "full": "⟗"}
+
+
+@dataclass(frozen=True)
+class OuterJoin:
+    """Rows of the preserved side stay if they have no partner; the optional side is NULL there.
+
+    Attributes:
+        preserved: The relations whose columns are compared on the preserved side.
+        optional: All relations that are NULL together where there is no partner.
+        pairs: The columns compared, that of the preserved side first.
+        is_full: Whether rows of the optional side stay without a partner too.
+        key: The attribute, a match, of each pair.
+    """
+
+    preserved: frozenset[str]
+    optional: frozenset[str]
+    pairs: tuple[Pair, ...]
+    is_full: bool = False
+    key: tuple[str, ...] = ()
+
+    @property
+    def linked(self) -> frozenset[str]:
+        """The relations whose columns are compared on the optional side."""
+        return frozenset(relation for _, (relation, _) in self.pairs)
 
 
 @dataclass(frozen=True)
 class Attribute:
-    """A class of columns that the joins make equal."""
+    """A class of columns that the joins make equal.
+
+    An outer join makes nothing equal: where a row has no partner, the other column is NULL. Its columns
+    are a class of their own, a `match`, by which partners are found and which no question can name.
+    """
 
     name: str
     columns: tuple[ColumnName, ...]
     kind: Kind
+    match: bool = False
 
     @cached_property
     def relations(self) -> tuple[str, ...]:
@@ -80,11 +114,17 @@ class Schema:
     relations: Mapping[str, Relation]
     joins: tuple[Join, ...]
     attributes: Mapping[str, Attribute]
+    outer: tuple[OuterJoin, ...] = ()
 
     @cached_property
     def attribute_of(self) -> dict[ColumnName, str]:
         """The attribute of each column."""
-        return {c: a.name for a in self.attributes.values() for c in a.columns}
+        return {c: a.name for a in self.attributes.values() if not a.match for c in a.columns}
+
+    @cached_property
+    def optional(self) -> dict[str, OuterJoin]:
+        """The relations that may be NULL for want of a partner, and the join in which."""
+        return {name: join for join in self.outer for name in join.optional}
 
     @cached_property
     def columns_of(self) -> dict[str, dict[str, str]]:
@@ -119,6 +159,12 @@ class Schema:
         if not matches:
             folded = [(relation.name, find_name(name, relation.columns)) for relation in relations]
             matches = [(relation, column) for relation, column in folded if column is not None]
+        # As with USING, a name that both sides of an outer join have is that of the preserved side.
+        found = set(matches)
+        copies = {
+            theirs for j in self.outer if not j.is_full for ours, theirs in j.pairs if ours in found
+        }
+        matches = [match for match in matches if match not in copies]
         # A relation that was added does not change what a name means.
         matches[1:] = [match for match in matches[1:] if not self.relations[match[0]].added]
         if not matches:
@@ -173,7 +219,7 @@ class Schema:
         """The same graph with other tables, of the same columns, for some relations."""
         if not changed:
             return self
-        other = Schema({**self.relations, **changed}, self.joins, self.attributes)
+        other = Schema({**self.relations, **changed}, self.joins, self.attributes, self.outer)
         for derived in ("attribute_of", "columns_of"):  # of names alone
             other.__dict__[derived] = getattr(self, derived)
         return other

@@ -26,13 +26,22 @@ def column_text(relation: str, column: str) -> str:
     >>> column_text("sales", "price"), column_text("sales", "unit price")
     ('sales.price', '"sales"."unit price"')
     """
-    plain = f"{relation}.{column}"
+    return name_text(relation, column)
+
+
+def name_text(*names: str) -> str:
+    """A name in SQL, or several with a dot between them, with quotes only where they need them.
+
+    >>> name_text("sales"), name_text("order")
+    ('sales', '"order"')
+    """
+    plain = ".".join(names)
     try:
         node = parse_node(plain)
     except ExpressionError:
-        return quote(relation, column)
+        return quote(*names)
     parts = [part.name for part in node.parts] if isinstance(node, exp.Column) else []
-    return plain if parts == [relation, column] else quote(relation, column)
+    return plain if parts == list(names) else quote(*names)
 
 
 def literal(value: object) -> str:

@@ -19,6 +19,7 @@ from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Engine, Persistent, SparkBacked, on_spark
 from calitree.errors import EngineError
 from calitree.interrupts import current, run
+from calitree.jointree.from_clause import from_clause
 from calitree.jointree.remainder import remaining_schema
 from calitree.jointree.schema import Schema
 from calitree.query.binder import Query
@@ -187,33 +188,20 @@ def wide_sql(
         owner, column = next(c for c in schema.attributes[attribute].columns if c[0] in aliases)
         source = exp.column(column, aliases[owner], quoted=True)
         chosen.append(exp.alias_(source, attribute, quoted=True).sql(dialect))
-    sql = f"SELECT {', '.join(chosen) or '1 AS one'} {from_clause(schema, aliases, dialect)}"
+    sql = f"SELECT {', '.join(chosen) or '1 AS one'} {joined_sql(schema, aliases, dialect)}"
     return sql, {alias: schema.relations[name].table for name, alias in aliases.items()}
 
 
-def from_clause(schema: Schema, aliases: Mapping[str, str], dialect: str) -> str:
+def joined_sql(schema: Schema, aliases: Mapping[str, str], dialect: str) -> str:
     """FROM and the joins declared between some relations, given the alias of each."""
-    joins = schema.declared_joins(aliases)
-    first, *left = aliases
-    text, joined = f"FROM {quote(aliases[first], dialect=dialect)}", {first}
-    while left:
-        # The next one that joins with those before it.
-        near = (n for n in left if any({n} < {j.left, j.right} <= joined | {n} for j in joins))
-        name = next(near, left[0])
-        left.remove(name)
-        joined.add(name)
-        tests = [
-            exp.EQ(
-                this=exp.column(a, aliases[join.left], quoted=True),
-                expression=exp.column(b, aliases[join.right], quoted=True),
-            ).sql(dialect)
-            for join in joins
-            if name in (join.left, join.right) and joined.issuperset((join.left, join.right))
-            for a, b in join.pairs
-        ]
-        alias = quote(aliases[name], dialect=dialect)
-        text += f" JOIN {alias} ON {' AND '.join(tests) or 'TRUE'}"
-    return text
+
+    def table(name: str) -> str:
+        return quote(aliases[name], dialect=dialect)
+
+    def column(relation: str, name: str) -> str:
+        return quote(aliases[relation], name, dialect=dialect)
+
+    return f"FROM {from_clause(aliases, schema.declared_joins(aliases)).sql(table, column)}"
 
 
 def attributes_of(query: Query) -> set[str]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from calitree.apps.verify.plain import from_clause
+from calitree.apps.verify.plain import joined_sql
 from calitree.engines.api.contraction import Table
 from calitree.errors import CalitreeError, ExpressionError
 from calitree.jointree.remainder import remaining_schema
@@ -123,5 +123,5 @@ def scope_sql(
     for named in sorted(relations_named):
         fields = [f"{quote(c)} := {source}" for (r, c), source in sources.items() if r == named]
         chosen.append(f"struct_pack({', '.join(fields)}) AS {quote(named)}")
-    sql = f"SELECT {', '.join(chosen) or '1 AS one'} {from_clause(schema, aliases, 'duckdb')}"
+    sql = f"SELECT {', '.join(chosen) or '1 AS one'} {joined_sql(schema, aliases, 'duckdb')}"
     return sql, {alias: schema.relations[name].table for name, alias in aliases.items()}

@@ -101,11 +101,24 @@ class _Estimates:
         since = stale_relations(self.placement.tree, message.key, self.placement.revisions)
         work = COPYING * message.table.rows
         for relation, then in since.items():
+            if not self._is_linear(relation, message.key.edge):
+                return None
             touched = self.changes.touched(then, self.schema.relations[relation])
             if touched is None:
                 return None
             work += self._sending(relation, touched, message.key.source)
         return Stale(message, since, work)
+
+    def _is_linear(self, relation: str, edge: Edge) -> bool:
+        """Whether a message is a sum over the rows of a relation.
+
+        Rows of an optional side also decide which rows have a partner, but for the message to these.
+        """
+        join = self.schema.optional.get(relation)
+        if join is None:
+            return True
+        tree = self.placement.tree
+        return edge == (tree.home(relation), tree.home(next(iter(join.preserved))))
 
     def _sending(self, relation: str, touched: float, target: str) -> float:
         """The rows that those of a change are joined with at each bag on their way to `target`."""

@@ -18,13 +18,13 @@ to one city). The total price is
         ),
     )
 
-NULL never equals NULL in the join; in `keep` NULL is a value like any other.
+NULL never equals NULL in the join, but in the key of a `Match`; in `keep` NULL is a value like any other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from calitree.cache import cached_property
@@ -62,15 +62,31 @@ class Table(Protocol):
 
 
 @dataclass(frozen=True)
+class Match:
+    """How the rows of a message find their partners across an outer join.
+
+    The attributes in `key` are compared as one. A key that is not among the rows of `known`, or that is
+    NULL in part, counts as NULL, both in the message and in what it is joined with; and NULL equals NULL.
+    So rows without a partner are joined with the row that stands for none: its key is NULL.
+
+    `known` is a result with the attributes of the key alone, or a message without any other attribute.
+    """
+
+    key: tuple[str, ...]
+    known: Table
+
+
+@dataclass(frozen=True)
 class Input:
     """A table that takes part in a join, and the column of each of its attributes.
 
     An annotation of a message may be an attribute too, to be filtered or grouped by: which keys have
-    more than one row, say.
+    more than one row, say. A message across an outer join has a `match`.
     """
 
     table: Table
     attributes: Mapping[str, str]
+    match: Match | None = None
 
 
 @dataclass(frozen=True)
@@ -167,5 +183,5 @@ class Contraction:
     def having(self, at: int, table: Table) -> Contraction:
         """The same with another table as one of its inputs."""
         inputs = list(self.inputs)
-        inputs[at] = Input(table, inputs[at].attributes)
+        inputs[at] = replace(inputs[at], table=table)
         return Contraction(tuple(inputs), self.outputs, (self, at))

@@ -97,11 +97,17 @@ class Linear:
     """A contraction whose inputs may be formal sums; its terms are memoised.
 
     `rows` names, for each output, its column that counts rows, if there is one. Without it, or in a
-    semiring without ⊖, deleted rows are removed from the inputs before anything is computed.
+    semiring without ⊖, deleted rows are removed from the inputs before anything is computed. What `default`
+    computes, with a default row in place of relations, is added to every output.
     """
 
-    def __init__(self, contraction: Contraction, rows: Sequence[str | None]) -> None:
-        self.contraction, self.rows = contraction, tuple(rows)
+    def __init__(
+        self,
+        contraction: Contraction,
+        rows: Sequence[str | None],
+        default: Linear | None = None,
+    ) -> None:
+        self.contraction, self.rows, self.default = contraction, tuple(rows), default
         self._signed = {
             at: given.table
             for at, given in enumerate(contraction.inputs)
@@ -111,7 +117,7 @@ class Linear:
 
     def tables(self, engine: Engine, watch: Watch | None = None) -> Sequence[Table]:
         """Every output as one table."""
-        if not self._signed:
+        if not self._signed and self.default is None:
             return engine.contract(self.contraction, watch)
         return [self._added(engine, at, sums) for at, sums in enumerate(self.sums(engine, watch))]
 
@@ -125,6 +131,10 @@ class Linear:
             tables = engine.contract(term.contraction, watch)
             for at, table in zip(term.outputs, tables, strict=True):
                 (minus if term.negative else plus)[at].append(table)
+        if self.default is not None:
+            for at, added in enumerate(self.default.sums(engine)):
+                plus[at] += added.plus
+                minus[at] += added.minus
         return list(map(Signed, plus, minus))
 
     def how(self, engine: Engine) -> str:
@@ -139,9 +149,15 @@ class Linear:
     def _added(self, engine: Engine, at: int, sums: Signed) -> Table:
         output = self.contraction.outputs[at]
         total = add(engine, output, sums, self.rows[at])
-        if total is None:  # too many digits would be lost; without ⊖ none are
-            return engine.contract(self._contraction(self._all_settled(engine), [output]))[0]
-        return total
+        if total is not None:
+            return total
+        # Too many digits would be lost; without ⊖ none are.
+        (table,) = engine.contract(self._contraction(self._all_settled(engine), [output]))
+        if self.default is None:
+            return table
+        added = updatable(engine).add(output, [table, self.default.tables(engine)[at]], (), None)
+        assert added is not None
+        return added
 
     def _expanded(self, engine: Engine) -> Iterable[Term]:
         groups: dict[tuple[frozenset[int], bool], list[int]] = {}

@@ -254,7 +254,7 @@ class LocalEngine:
         for i, given in enumerate(inputs):
             if not isinstance(given.table, EncodedTable):
                 raise EngineError(f"The local engine cannot read a {type(given.table).__name__}.")
-            legs[i] = Leg(given.table, given.attributes)
+            legs[i] = Leg(given.table, given.attributes, match=given.match)
         relations = {i: leg for i, leg in legs.items() if isinstance(leg.table, EncodedRelation)}
         leg_of = {i: i for i in legs}
         if len(relations) > 1:
@@ -267,9 +267,13 @@ class LocalEngine:
         """One output; where no leg shares attributes with all others, all are joined first."""
         own = {leg_of[i]: legs[leg_of[i]] for i in output.inputs}
         if centre(own) is None:
-            first = min(own)
-            parts = {i: legs[at].part(i) for i, at in leg_of.items() if at in own}
-            return Job({first: self._join(parts)}, dict.fromkeys(parts, first), output)
+            matched = {at: leg for at, leg in own.items() if leg.match is not None}
+            first = min(own.keys() - matched.keys())
+            parts = {
+                i: legs[at].part(i) for i, at in leg_of.items() if at in own.keys() - matched.keys()
+            }
+            places = dict.fromkeys(parts, first) | {at: at for at in matched}
+            return Job({first: self._join(parts), **matched}, places, output)
         return Job(own, leg_of, output)
 
     def _join(self, legs: Mapping[int, Leg]) -> Leg:

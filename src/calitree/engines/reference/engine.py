@@ -19,6 +19,7 @@ from calitree.engines.api.contraction import (
     Factor,
     Input,
     Lifted,
+    Match,
     Output,
     Stored,
     Table,
@@ -229,14 +230,29 @@ def _joined(inputs: Sequence[Input], output: Output) -> Iterator[tuple[Row, dict
     rows: list[tuple[Row, dict[int, Row]]] = [({}, {})]
     for index in output.inputs:
         given = inputs[index]
+        key = () if given.match is None else given.match.key
+        known = set() if given.match is None else _known_keys(given.match)
         joined = []
         for left, origins in rows:
             for raw in _own(given.table).data:
                 right = {attribute: raw[column] for attribute, column in given.attributes.items()}
-                if all(_same(left[a], value) for a, value in right.items() if a in left):
-                    joined.append(({**left, **right}, {**origins, index: raw}))
+                if all(
+                    _same(left[a], value) for a, value in right.items() if a in left and a not in key
+                ) and (not key or _matched(left, key, known) == _matched(right, key, known)):
+                    joined.append(({**right, **left}, {**origins, index: raw}))
         rows = joined
     return iter(rows)
+
+
+def _known_keys(match: Match) -> set[Key]:
+    keys = (key_of(row, match.key) for row in _own(match.known).data)
+    return {key for key in keys if None not in key}
+
+
+def _matched(row: Row, names: Sequence[str], known: set[Key]) -> Key | None:
+    """A key, or None if it is not among those that are known."""
+    key = key_of(row, names)
+    return key if key in known else None
 
 
 def _same(a: Any, b: Any) -> bool:

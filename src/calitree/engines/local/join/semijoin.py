@@ -32,7 +32,8 @@ def semijoin_reduced(jobs: Sequence[Job], large: int) -> list[Job]:
 
     def reduce(legs: Mapping[int, Leg], at: int) -> Leg:
         leg = legs[at]
-        by = _smallest_neighbour(legs, at) if leg.rows >= large else None
+        reducible = leg.rows >= large and leg.match is None
+        by = _smallest_neighbour(legs, at) if reducible else None
         if by is None:
             return leg
         if (leg, by) not in reduced:
@@ -52,7 +53,7 @@ def _smallest_neighbour(legs: Mapping[int, Leg], at: int) -> Leg | None:
     book = legs[at].table.book
     small: list[Leg] = []
     for other, leg in legs.items():
-        if other != at and leg.rows * SEMIJOIN_RATIO <= legs[at].rows:
+        if other != at and not leg.match and leg.rows * SEMIJOIN_RATIO <= legs[at].rows:
             common = shared({at: legs[at], other: leg}, at)
             if common and leg.rows * SEMIJOIN_RATIO <= book.space(common).size:
                 small.append(leg)

@@ -122,6 +122,8 @@ class Star:
         They are found by an index, if they are few and it would have been of use before.
         """
         leg = self.legs[at]
+        if leg.match is not None:
+            return self._matched_pairs(ids, at, space)
         few = len(ids) * MIN_SIZE_RATIO < leg.rows and not any(map(leg.holds, self.output.where))
         if few and leg.table.is_wanted(space, leg.names):
             return leg.table.index(space, leg.names).pairs(ids)
@@ -129,6 +131,16 @@ class Star:
         theirs = theirs if mask is None else np.where(mask, theirs, np.int32(0))
         size = space.size
         return run(lambda: _equijoin(ids, theirs, size), len(ids) + len(theirs))
+
+    def _matched_pairs(self, ids: Codes, at: int, space: Space) -> tuple[Array, Array]:
+        """The same across an outer join: what has no partner is joined with what has none there."""
+        leg, mask = self.legs[at], self._passing(at)
+        theirs, known = leg.ids(space), leg.known(space)
+        none = np.int32(len(known))
+        theirs = np.where(known[theirs], theirs, none)
+        theirs = theirs if mask is None else np.where(mask, theirs, np.int32(0))
+        ours = np.where(known[ids], ids, none)
+        return run(lambda: _equijoin(ours, theirs, len(known) + 1), len(ids) + len(theirs))
 
     def _joined(self, column: Codes, at: int) -> Codes:
         """A column of a leg in the joined rows."""

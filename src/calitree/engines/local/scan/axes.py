@@ -61,7 +61,10 @@ class Axes:
         self.book, self.leg, self.around = book, leg, around
         self._axes: dict[tuple[str, ...], Axis] = {}
         sets = sorted({separator for _, separator in around.values() if separator})
-        largest = [s for s in sets if not any(set(s) < set(other) for other in sets)]
+        self._nullable = any(leg.match for leg, _ in around.values())
+        largest = [
+            s for s in sets if not any(set(s) < set(o) and self._determines(o) for o in sets)
+        ]
         self.axes = [self.axis(separator) for separator in largest]
         self._places: dict[tuple[int, Predicates], Array] = {}
         self._own: dict[tuple[Factor, Semiring], list[Value]] = {}
@@ -76,10 +79,23 @@ class Axes:
             self._axes[attributes] = Axis(space, ids, space.size)
         return self._axes[attributes]
 
+    def _determines(self, attributes: tuple[str, ...]) -> bool:
+        """Whether the id of attributes tells each of them in all rows that count.
+
+        It does not where one of them is NULL. Such rows do not join, but across outer joins.
+        """
+        return not self._nullable or all(map(self.leg.is_null_free, attributes))
+
     def axis_of(self, at: int) -> Axis:
         """The axis of a message."""
-        separator = set(self.around[at][1])
-        return next(axis for axis in self.axes if separator <= set(axis.attributes))
+        separator = self.around[at][1]
+        if separator in self._axes and self._axes[separator] in self.axes:
+            return self._axes[separator]
+        return next(
+            axis
+            for axis in self.axes
+            if set(separator) <= set(axis.attributes) and self._determines(axis.attributes)
+        )
 
     def own(self, factor: Factor, semiring: Semiring) -> list[Value]:
         """A factor of the table itself, on every row."""

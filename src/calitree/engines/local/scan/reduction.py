@@ -281,5 +281,5 @@ def _direct(job: Job, middle: int) -> Reduction:
 
 def _by_rows(job: Job, middle: int, held: Iterable[Expression]) -> tuple[Expression, ...]:
     """Without those that some message applies too: rows do not join with what it does not have."""
-    others = [leg for at, leg in job.legs.items() if at != middle]
+    others = [leg for at, leg in job.legs.items() if at != middle and leg.match is None]
     return tuple(p for p in held if not any(leg.holds(p) for leg in others))

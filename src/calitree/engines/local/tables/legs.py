@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from calitree.engines.api.contraction import Factor, Lifted, Weight, stored_parts
+from calitree.engines.api.contraction import Factor, Lifted, Match, Weight, stored_parts
 from calitree.engines.api.semiring import SUM_PRODUCT, Semiring
 from calitree.engines.local.annotation.values import Value
 from calitree.engines.local.encoding.dictionary import Codes
@@ -32,11 +32,13 @@ class Leg:
         table: The table.
         names: The column of each attribute.
         parts: For rows of several tables joined, the position among them of each input.
+        match: How it is joined, if not by equal keys: it is a message across an outer join.
     """
 
     table: EncodedTable
     names: Names
     parts: Mapping[int, int] = field(default_factory=dict)
+    match: Match | None = None
 
     def part(self, at: int) -> Leg:
         """An input by itself, if this is several joined."""
@@ -57,7 +59,26 @@ class Leg:
 
     def places(self, space: Space, predicates: Sequence[Expression]) -> Array | None:
         """One more than the row that has each id, of those that pass; None if several have the same."""
-        return self.table.places(space, self.names, self.passing(predicates))
+        passed = self.passing(predicates)
+        places = self.table.places(space, self.names, passed)
+        if self.match is None or places is None:
+            return places
+        known = self.known(space)
+        without = ~known[self.ids(space)]
+        rows = np.flatnonzero(without if passed is None else without & passed)
+        if len(rows) > 1:
+            return None
+        return np.where(known, places, np.uint32(rows[0] + 1 if len(rows) else 0))
+
+    def known(self, space: Space) -> Array:
+        """Of a message across an outer join: which ids have a partner. NULL has none."""
+        assert self.match is not None
+        table = self.match.known
+        assert isinstance(table, EncodedTable)
+        known = np.zeros(space.size, np.bool_)
+        known[table.ids(space, {name: name for name in self.match.key})] = True
+        known[0] = False
+        return known
 
     def tries(self, attributes: tuple[str, ...]) -> Tries:
         """Its rows, sorted for joins on these attributes."""
@@ -114,13 +135,14 @@ def shared(legs: Mapping[int, Leg], at: int) -> tuple[str, ...]:
 
 def _centres(legs: Mapping[int, Leg]) -> list[int]:
     """The legs with which all others share whatever they share with any leg."""
-    if len(legs) < 3:
+    if len(legs) < 3 and not any(leg.match for leg in legs.values()):
         return list(legs)
     common = {at: frozenset(shared(legs, at)) for at in legs}
     return [
         at
         for at, leg in legs.items()
-        if all(names <= leg.names.keys() for other, names in common.items() if other != at)
+        if leg.match is None
+        and all(names <= leg.names.keys() for other, names in common.items() if other != at)
     ]
 
 

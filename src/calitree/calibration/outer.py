@@ -1,0 +1,86 @@
+"""Outer joins as contractions see them: default rows, and the keys that have a partner.
+
+The optional side of an outer join has one row more, the *default row*, in which everything is NULL. Rows of
+the preserved side without a partner are joined with it. So the message of the optional side has an entry for
+NULL, and what arrives there is looked up by a key that counts as NULL where the side does not have it
+(`contraction.Match`). No row is made for a key that is missing, on either side.
+
+The default row is a row like any other: filters, lifts and groups are evaluated on it as on all others. What
+a filter removes has a partner all the same, therefore keys are those of the side without any filter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from calitree.calibration.state import TreeState
+from calitree.engines.api.contraction import Contraction, Input, Match, Output, Table
+from calitree.engines.api.signed import Linear
+from calitree.jointree.hypertree import Hypertree
+from calitree.jointree.schema import OuterJoin, Schema
+from calitree.sql.nodes import column, not_null
+from calitree.sql.parser import Expression, expression_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class OuterJoins:
+    """The outer joins of a tree, at one version of its relations."""
+
+    state: TreeState
+    schema: Schema
+
+    def match(self, join: OuterJoin) -> Match:
+        """By which keys the two sides of a join find each other."""
+        block = sorted(join.optional & self.schema.relations.keys())
+        revisions = tuple((name, self.schema.relations[name].revision) for name in block)
+        known = self.state.partner_keys.of((join.pairs, revisions), lambda: self._keys(join, block))
+        return Match(join.key, known)
+
+    def _keys(self, join: OuterJoin, block: list[str]) -> Table:
+        """The keys that the optional side has."""
+        inputs = tuple(
+            Input(self.schema.relations[name].table, self.schema.columns_of[name]) for name in block
+        )
+        output = Output(tuple(range(len(block))), key_filters(self.schema, join), join.key, ())
+        (keys,) = Linear(Contraction(inputs, (output,)), (None,)).tables(self.state.engine)
+        return keys
+
+    def default_row(self, join: OuterJoin) -> Input:
+        """The default row of an optional side, with all its attributes."""
+        attributes = sorted({a for name in join.optional for a in self.schema.columns_of[name]})
+        names = {attribute: f"c{at}" for at, attribute in enumerate(attributes)}
+
+        def load() -> Table:
+            import pyarrow as pa
+
+            nulls = {names[a]: pa.nulls(1, self._type(join, a)) for a in attributes}
+            return self.state.engine.load("default row", pa.table(nulls))
+
+        return Input(self.state.default_rows.of(join.optional, load), names)
+
+    def _type(self, join: OuterJoin, attribute: str) -> pa.DataType:
+        columns = self.schema.attributes[attribute].columns
+        relation, name = next(c for c in columns if c[0] in join.optional)
+        return self.state.types_of(self.schema.relations[relation]).by_name[name]
+
+
+def key_filters(schema: Schema, join: OuterJoin) -> tuple[Expression, ...]:
+    """That no part of a key is NULL: such rows of an optional side have no partner."""
+    return tuple(
+        expression_of(not_null(column(attribute)))
+        for attribute, (_, (relation, name)) in zip(join.key, join.pairs, strict=True)
+        if name not in schema.relations[relation].table.null_free
+    )
+
+
+def joins_by_edge(tree: Hypertree, schema: Schema) -> dict[frozenset[str], OuterJoin]:
+    """The edges of a tree that are outer joins, in whichever direction."""
+    edges = {}
+    for join in schema.outer:
+        preserved, optional = next(iter(join.preserved)), next(iter(join.linked))
+        edges[frozenset((tree.home(preserved), tree.home(optional)))] = join
+    return edges
