@@ -34,7 +34,7 @@ TEXTS_CACHED = 1_000
 """Aggregates of which a saved message remembers the column."""
 
 AnnotationText = (
-    tuple[Literal["GroupBy", "SumOut", "Exclude", "Augment", "Select"], str]
+    tuple[Literal["GroupBy", "SumOut", "Exclude", "Require", "Augment", "Select"], str]
     | tuple[Literal["Update"], str, int]
     | tuple[Literal["Detach"], str, tuple[str, ...]]
 )

@@ -177,20 +177,22 @@ def outer_joins(clause: FromClause) -> tuple[OuterJoin, ...]:
 
     Blocks of relations that inner joins connect are the vertices of a tree, outer joins its edges.
     """
-    outer = [step for step in clause.steps if not step.is_inner]
-    if not outer:
-        return ()
     block_of = inner_blocks(clause)
-    for step in outer:
-        _check_sides(step, block_of)
-    blocks = dict.fromkeys(block for step in outer for block in _blocks(step, block_of))
-    walks = [_outward(core, outer, block_of) for core in blocks]
-    best = min(walks, key=lambda joins: sum(join.is_full for join in joins))
-    lost = next((join for join in best if not join.keeps_preserved), None)
-    if lost is not None:
-        (one, _), (other, _) = lost.pairs[0]
-        raise SchemaError(f"The join of {one} and {other} cannot be combined with those before it.")
-    return tuple(join.outer for join in best)
+    joins: list[_Outward] = []
+    for operand in clause.operands:
+        steps = [s for s in clause.steps if s.relations <= relations_of(operand) and not s.is_inner]
+        for step in steps:
+            _check_sides(step, block_of)
+        blocks = dict.fromkeys(block for step in steps for block in _blocks(step, block_of))
+        walks = [_outward(core, steps, block_of) for core in blocks]
+        joins += min(walks, key=lambda walk: sum(join.is_full for join in walk), default=[])
+    for join in joins:
+        if not join.keeps_preserved:
+            (one, _), (other, _) = join.pairs[0]
+            raise SchemaError(
+                f"The join of {one} and {other} cannot be combined with those before it."
+            )
+    return tuple(join.outer for join in joins)
 
 
 def _check_sides(step: Step, block_of: Blocks) -> None:
@@ -217,13 +219,13 @@ class _Outward(NamedTuple):
 
 
 def _outward(core: frozenset[str], outer: Sequence[Step], block_of: Blocks) -> list[_Outward]:
-    """All outer joins, from a core outward; of other components, from the first block that is found."""
+    """The outer joins of one component, from a core outward."""
     reached, left, joins = {core}, list(outer), list[_Outward]()
     while left:
-        step = next((s for s in left if reached.intersection(_blocks(s, block_of))), left[0])
+        step = next(s for s in left if reached.intersection(_blocks(s, block_of)))
         left.remove(step)
         one, other = _blocks(step, block_of)
-        forward = one in reached or other not in reached
+        forward = one in reached
         reached |= {one, other}
         pairs = tuple(step.pairs if forward else [(b, a) for a, b in step.pairs])
         keeps = (step.keeps_left, step.keeps_right)

@@ -53,6 +53,16 @@ class Detach:
 
 
 @dataclass(frozen=True)
+class Require:
+    """R̄ of the preserved side of an outer join: R, of its optional side, has no default row then."""
+
+    relation: str
+
+    def __str__(self) -> str:
+        return f"{self.relation} by itself"
+
+
+@dataclass(frozen=True)
 class Augment:
     """R⁺: join relation R, which the tree did not have at first. On the bag R is mapped to."""
 
@@ -100,7 +110,7 @@ class Lift:
         return f"λ({', '.join(map(str, self.expressions))})"
 
 
-Annotation = GroupBy | SumOut | Exclude | Detach | Augment | Update | Select | Lift
+Annotation = GroupBy | SumOut | Exclude | Detach | Require | Augment | Update | Select | Lift
 
 
 @dataclass(frozen=True)

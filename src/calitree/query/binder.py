@@ -78,6 +78,8 @@ class Query:
     """The attributes grouped by, each once."""
     aggregates: tuple[Aggregate, ...]
     """Those of all measures, each once."""
+    required: tuple[str, ...] = ()
+    """Those of an optional side of an outer join whose preserved side is not joined."""
 
 
 def bind(
@@ -85,7 +87,7 @@ def bind(
 ) -> Query:
     """Resolve and check a question. `known` are the measures that may be asked for by name."""
     joined = _joined(schema, question.relations)
-    schema = remaining_schema(schema, joined)
+    whole, schema = schema, remaining_schema(schema, joined)
     group_by = _group_by(schema, question.group_by, joined)
     where: tuple[Expression, ...] = ()
     if question.where is not None:
@@ -108,6 +110,9 @@ def bind(
         relations=frozenset(joined),
         keep=tuple(dict.fromkeys(attribute for _, attribute in group_by)),
         aggregates=_aggregates(measure for _, measure in measures),
+        required=tuple(
+            name for name in joined if name in whole.optional and name not in schema.optional
+        ),
     )
 
 

@@ -27,6 +27,7 @@ from calitree.query.annotation import (
     Detach,
     Exclude,
     GroupBy,
+    Require,
     Select,
     SumOut,
     Update,
@@ -160,14 +161,15 @@ class Placement:
         }
 
     @cached_property
-    def _effects(self) -> tuple[tuple[Exclude | Augment | Update, str], ...]:
+    def _effects(self) -> tuple[tuple[Exclude | Require | Augment | Update, str], ...]:
         """R̄, R⁺ and R*, each with the bag of its relation.
 
         Of a relation that was added, absence needs no annotation: so it was at first.
         """
         added = self.tree.added
-        effects: list[Exclude | Augment | Update] = [
+        effects: list[Exclude | Require | Augment | Update] = [
             *(Exclude(r) for r in sorted(self.excluded - added)),
+            *map(Require, self.query.required),
             *(Augment(r) for r in sorted(added - self.excluded)),
             *(Update(r, v) for r, v in self.revisions.items() if v and r not in self.excluded),
         ]

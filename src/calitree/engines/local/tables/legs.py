@@ -64,6 +64,8 @@ class Leg:
         if self.match is None or places is None:
             return places
         known = self.known(space)
+        places = self.table.places(space, self.names, passed)  # the space may have grown
+        assert places is not None
         without = ~known[self.ids(space)]
         rows = np.flatnonzero(without if passed is None else without & passed)
         if len(rows) > 1:
@@ -75,8 +77,10 @@ class Leg:
         assert self.match is not None
         table = self.match.known
         assert isinstance(table, EncodedTable)
+        ids = table.ids(space, {name: name for name in self.match.key})
+        self.ids(space)  # which may be new to the space
         known = np.zeros(space.size, np.bool_)
-        known[table.ids(space, {name: name for name in self.match.key})] = True
+        known[ids] = True
         known[0] = False
         return known
 
