@@ -14,8 +14,8 @@ from calitree.errors import QueryError, SchemaError, TreeError
 from calitree.integrity import GraphCheck, check_graph
 from calitree.jointree.attributes import check_classes, graph_schema
 from calitree.jointree.decompose import NO_RELATION, given_tree, join_tree
-from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.from_clause import HOWS, from_clause
+from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.joins import On, checked_join, checked_name
 from calitree.jointree.schema import (
     Join,

@@ -1,4 +1,4 @@
-"""Outer joins of every kind, in any order, on every engine: against DuckDB, which runs the joins as declared."""
+"""Outer joins of every kind, in any order, on every engine: against DuckDB on the joins as declared."""
 
 from __future__ import annotations
 

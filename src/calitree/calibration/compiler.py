@@ -295,9 +295,7 @@ class Compiled:
         return replace(self, plan=replace(self.plan, ways=ways))
 
 
-def compile_plan(
-    outer: OuterJoins, planned: Planned, stored: Mapping[Edge, Message]
-) -> Compiled:
+def compile_plan(outer: OuterJoins, planned: Planned, stored: Mapping[Edge, Message]) -> Compiled:
     """The contractions of a plan, given the messages that it reuses."""
     plan = planned.plan
     assert plan.absorb is not None

@@ -23,7 +23,7 @@ NULL never equals NULL in the join, but in the key of a `Match`; in `keep` NULL 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -67,9 +67,10 @@ class Match:
 
     The attributes in `key` are compared as one. A key that is not among the rows of `known`, or that is
     NULL in part, counts as NULL, both in the message and in what it is joined with; and NULL equals NULL.
-    So rows without a partner are joined with the row that stands for none: its key is NULL.
+    So rows without a partner are joined with the one that stands for none: its key is NULL. Either the
+    message or what it is joined with has at most one such row.
 
-    `known` is a result with the attributes of the key alone, or a message without any other attribute.
+    `known` is a result that keeps the key.
     """
 
     key: tuple[str, ...]
@@ -87,6 +88,16 @@ class Input:
     table: Table
     attributes: Mapping[str, str]
     match: Match | None = None
+
+    def moved(self, move: Callable[[Table], Table]) -> Input:
+        """The same with its tables elsewhere."""
+        match = self.match and replace(self.match, known=move(self.match.known))
+        return replace(self, table=move(self.table), match=match)
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """All tables that take part."""
+        return (self.table,) if self.match is None else (self.table, self.match.known)
 
 
 @dataclass(frozen=True)

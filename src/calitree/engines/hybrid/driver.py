@@ -27,15 +27,14 @@ from calitree.engines.hybrid.worker import (
     MergeTask,
     ScanTask,
     SparkRows,
-    bytes_of,
     merged,
     rows_of,
+    sent_input,
     table_of,
 )
 from calitree.engines.local import LocalEngine
 from calitree.engines.local.tables.lazy import files_of
 from calitree.engines.local.tables.tables import ArrowColumns, EncodedMessage, EncodedRelation
-from calitree.engines.local.tables.wire import to_wire
 from calitree.engines.spark.jobs import Jobs, explained
 from calitree.engines.spark.table import SparkTable, arrow_schema
 from calitree.engines.spark.watch import is_remote
@@ -112,16 +111,20 @@ class TaskScan:
     @property
     def row_groups(self) -> Selection:
         """The row groups of the files in which some output may find a row."""
-        keys = {at: self._keys(message) for at, message in self.messages.items()}
+        keys = {at: self._keys(at, message) for at, message in self.messages.items()}
         filters = [
             Filter(output.where, [key for at in output.inputs for key in keys.get(at, ())])
             for output in self.contraction.outputs
         ]
         return self.files.select(filters, self.attributes)
 
-    def _keys(self, message: EncodedMessage) -> list[tuple[str, pa.Array]]:
-        """The values of each attribute of a message that the relation has too."""
-        if message.rows > MAX_PRUNING_ROWS:
+    def _keys(self, at: int, message: EncodedMessage) -> list[tuple[str, pa.Array]]:
+        """The values of each attribute of a message that the relation has too.
+
+        Across an outer join, rows with other values count too if the message has a row for these.
+        """
+        match = self.contraction.inputs[at].match
+        if message.rows > MAX_PRUNING_ROWS or (match and message.has_null(match.key)):
             return []
         return [
             (attribute, message.distinct(attribute))
@@ -227,10 +230,7 @@ class Tasks:
             name=uuid4().hex,
             source=source,
             relation=scan.relation,
-            messages={
-                at: (bytes_of(to_wire(message)), inputs[at].attributes)
-                for at, message in scan.messages.items()
-            },
+            messages={at: sent_input(inputs[at]) for at in scan.messages},
             outputs=outputs,
             limit=self.limit // (mergers or tasks),
             buckets=mergers or 1,

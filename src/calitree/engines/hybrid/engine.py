@@ -247,11 +247,14 @@ class HybridEngine:
         """The contraction with small tables fetched, and its route; memoised."""
         known = self._routes.get(contraction)
         if known is None:
-            fetch = self.transfers.fetch_small
-            inputs = tuple(replace(given, table=fetch(given.table)) for given in contraction.inputs)
-            pairs = zip(inputs, contraction.inputs, strict=True)
+            inputs = tuple(given.moved(self.transfers.fetch_small) for given in contraction.inputs)
+            pairs = zip(
+                (table for near in inputs for table in near.tables),
+                (table for given in contraction.inputs for table in given.tables),
+                strict=True,
+            )
             moved = None
-            if any(near.table is not given.table for near, given in pairs):
+            if any(near is not given for near, given in pairs):
                 moved = Contraction(inputs, contraction.outputs)
             known = moved, self._route(moved or contraction)
             self._routes.put(contraction, known)
@@ -260,6 +263,9 @@ class HybridEngine:
 
     def _route(self, contraction: Contraction) -> Route:
         inputs = [self.transfers.stats(given.table) for given in contraction.inputs]
+        inputs += [
+            self.transfers.stats(t) for given in contraction.inputs for t in given.tables[1:]
+        ]
         remote = [at for at, given in enumerate(inputs) if given.location is not Location.LOCAL]
         columns = len(TaskScan(contraction, remote[0]).attributes) if remote else 0
         route = route_of(inputs, len(contraction.outputs), columns, self.limits)
@@ -300,7 +306,7 @@ class HybridEngine:
         """One query an output; small results are collected."""
         used = {at for output in contraction.outputs for at in output.inputs}
         inputs = tuple(
-            Input(self.transfers.send(given.table), given.attributes) if at in used else given
+            given.moved(self.transfers.send) if at in used else given
             for at, given in enumerate(contraction.inputs)
         )
         results = self.spark.contract(Contraction(inputs, contraction.outputs), watch)

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from calitree.cache import LRUCache
-from calitree.engines.api.contraction import Contraction, Input, Output
+from calitree.engines.api.contraction import Contraction, Input, Match, Output, Table
 from calitree.engines.local import LocalEngine
 from calitree.engines.local.encoding.buckets import buckets_of
+from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.tables.tables import ArrowColumns, EncodedMessage, EncodedRelation
 from calitree.engines.local.tables.wire import from_wire, merging, to_wire
 from calitree.engines.spark.fields import arrow_for_spark, in_process_type
@@ -104,6 +105,38 @@ class ReadTask:
 
 
 @dataclass(frozen=True)
+class SentInput:
+    """A message as it is sent to tasks: encoded rows, and the column of each attribute."""
+
+    rows: bytes
+    attributes: Mapping[str, str]
+    key: tuple[str, ...] = ()
+    known: bytes = b""
+    """Across an outer join, the rows that have the keys."""
+
+    def received(self, book: Codebook) -> Input:
+        """The message in a task."""
+        match = Match(self.key, _received(book, self.known)) if self.key else None
+        return Input(_received(book, self.rows), self.attributes, match)
+
+
+def sent_input(given: Input) -> SentInput:
+    """A message of the driver's, to be sent."""
+    match = given.match
+    key, known = (match.key, _sent(match.known)) if match else ((), b"")
+    return SentInput(_sent(given.table), given.attributes, key, known)
+
+
+def _sent(table: Table) -> bytes:
+    assert isinstance(table, EncodedMessage)
+    return bytes_of(to_wire(table))
+
+
+def _received(book: Codebook, rows: bytes) -> EncodedMessage:
+    return from_wire(book, [table_of(rows)])
+
+
+@dataclass(frozen=True)
 class ScanTask:
     """A scan as it is sent to tasks, with the messages but without the rows of the relation."""
 
@@ -112,8 +145,8 @@ class ScanTask:
     source: FileSplits | SparkRows
     relation: int
     """The position of the relation among the inputs."""
-    messages: Mapping[int, tuple[bytes, Mapping[str, str]]]
-    """The other inputs, by their positions: encoded rows, and the column of each attribute."""
+    messages: Mapping[int, SentInput]
+    """The other inputs, by their positions."""
     outputs: tuple[Output, ...]
     limit: int
     """Bytes that one bucket of one part of a message may have.
@@ -151,10 +184,7 @@ class ScanTask:
         gc.freeze()
         _keep_freed_memory()
         engine = LocalEngine(threads=1)
-        return engine, {
-            at: Input(from_wire(engine.book, [table_of(data)]), attributes)
-            for at, (data, attributes) in self.messages.items()
-        }
+        return engine, {at: sent.received(engine.book) for at, sent in self.messages.items()}
 
 
 _prepared = LRUCache[tuple[LocalEngine, dict[int, Input]]](1)

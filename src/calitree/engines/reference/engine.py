@@ -237,7 +237,9 @@ def _joined(inputs: Sequence[Input], output: Output) -> Iterator[tuple[Row, dict
             for raw in _own(given.table).data:
                 right = {attribute: raw[column] for attribute, column in given.attributes.items()}
                 if all(
-                    _same(left[a], value) for a, value in right.items() if a in left and a not in key
+                    _same(left[a], value)
+                    for a, value in right.items()
+                    if a in left and a not in key
                 ) and (not key or _matched(left, key, known) == _matched(right, key, known)):
                     joined.append(({**right, **left}, {**origins, index: raw}))
         rows = joined

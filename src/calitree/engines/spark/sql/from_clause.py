@@ -8,7 +8,7 @@ from typing import cast
 
 from sqlglot import exp
 
-from calitree.engines.api.contraction import Input
+from calitree.engines.api.contraction import Input, Match
 from calitree.engines.spark.table import SparkTable
 from calitree.errors import EngineError, did_you_mean
 from calitree.sql.parser import Expression
@@ -28,11 +28,13 @@ class FromItem:
     index: int
     table: SparkTable
     attributes: Mapping[str, str]
+    match: Match | None = None
 
     @classmethod
     def of(cls, inputs: Sequence[Input], index: int) -> FromItem:
         """An input of a contraction."""
-        return cls(index, cast(SparkTable, inputs[index].table), inputs[index].attributes)
+        given = inputs[index]
+        return cls(index, cast(SparkTable, given.table), given.attributes, given.match)
 
     @property
     def alias(self) -> str:
@@ -42,7 +44,7 @@ class FromItem:
     @property
     def rows(self) -> int:
         """How many rows it has, as far as is known."""
-        return UNKNOWN_ROWS if self.table.known_rows is None else self.table.known_rows
+        return _rows(self.table)
 
     def attribute(self, attribute: str) -> str:
         """The column of an attribute in SQL."""
@@ -55,6 +57,49 @@ class FromItem:
             hint = did_you_mean(name, fields)
             raise EngineError(f"An input of the contraction has no column {name!r}.{hint}")
         return f"{self.alias}.{fields[name].name}"
+
+
+@dataclass(frozen=True)
+class OuterItem:
+    """A message across an outer join, as SQL joins it.
+
+    Its own keys, and those that it is joined with, are looked up among those that are known, and are NULL if
+    they are not there: what has no partner on one side is joined with what has none on the other.
+    """
+
+    item: FromItem
+    match: Match
+
+    @property
+    def known(self) -> SparkTable:
+        """The keys that have a partner."""
+        return cast(SparkTable, self.match.known)
+
+    @property
+    def alias(self) -> str:
+        """What SQL calls the known keys where those of others are looked up."""
+        return f"k{self.item.index}"
+
+    def text(self, seen: Mapping[str, str]) -> str:
+        """The joins, given the columns of attributes in the tables before it."""
+        item, alias = self.item, self.alias
+        columns = [self.known.fields[attribute].name for attribute in self.match.key]
+        own = [item.table.fields[item.attributes[a]].name for a in self.match.key]
+        theirs = [f"{seen[a]} = {alias}.{c}" for a, c in zip(self.match.key, columns, strict=True)]
+        ours = [f"t.{x} = k.{c}" for x, c in zip(own, columns, strict=True)]
+        keys = [f"k.{c} AS k{at}" for at, c in enumerate(columns)]
+        same = [f"{alias}.{c} <=> {item.alias}.k{at}" for at, c in enumerate(columns)]
+        same += [
+            f"{seen[a]} = {item.attribute(a)}"
+            for a in item.attributes
+            if a in seen and a not in self.match.key
+        ]
+        return (
+            f" LEFT JOIN {self.known.view} AS {alias} ON {' AND '.join(theirs)}"
+            f" JOIN (SELECT t.*, {', '.join(keys)} FROM {item.table.view} AS t"
+            f" LEFT JOIN {self.known.view} AS k ON {' AND '.join(ours)}) AS {item.alias}"
+            f" ON {' AND '.join(same)}"
+        )
 
 
 class FromClause:
@@ -96,6 +141,10 @@ class FromClause:
         for item in self.items:
             table = f"{item.table.view} AS {item.alias}"
             own = {attribute: item.attribute(attribute) for attribute in item.attributes}
+            if item.match is not None:
+                text += OuterItem(item, item.match).text(seen)
+                seen = own | seen
+                continue
             same = [f"{seen[a]} = {column}" for a, column in own.items() if a in seen]
             if same:
                 text += f" JOIN {table} ON {' AND '.join(same)}"
@@ -111,12 +160,22 @@ class FromClause:
         small = [
             item.alias for item in self.items if item is not largest and item.rows <= BROADCAST_ROWS
         ]
+        outer = [OuterItem(item, item.match) for item in self.items if item.match is not None]
+        small += [item.alias for item in outer if _rows(item.known) <= BROADCAST_ROWS]
         return f"/*+ BROADCAST({', '.join(small)}) */ " if small else ""
 
 
+def _rows(table: SparkTable) -> int:
+    """How many rows a table has, as far as is known."""
+    return UNKNOWN_ROWS if table.known_rows is None else table.known_rows
+
+
 def join_order(items: Sequence[FromItem]) -> list[FromItem]:
-    """Relations first, then messages, but never a product where a join is possible."""
-    left = sorted(items, key=lambda item: item.table.key is not None)
+    """Relations first, then messages, but never a product where a join is possible.
+
+    Messages across outer joins are last: what they are joined with is known then.
+    """
+    left = sorted(items, key=lambda item: (item.match is not None, item.table.key is not None))
     ordered: list[FromItem] = []
     seen: set[str] = set()
     while left:
@@ -134,6 +193,8 @@ def max_joined_rows(items: Sequence[FromItem]) -> int:
         given = {column for attribute, column in item.attributes.items() if attribute in seen}
         if item.table.key is None or not item.table.key <= given:
             total *= item.rows
+        elif item.match is not None:
+            total += item.rows  # those without a partner, if they are not on the other side
         seen.update(item.attributes)
     return min(total, UNKNOWN_ROWS)
 
