@@ -16,7 +16,7 @@ from tests.support.engines import LOCAL, ON_SPARK, engine_named, spark_engine_na
 from tests.support.oracle import MAX_JOIN, assert_answers, empty_bags
 from tests.support.scale import examples
 
-HOWS = ("inner", "left", "left", "right")
+HOWS = ("inner", "left", "left", "right", "full")
 
 
 @st.composite

@@ -185,6 +185,37 @@ class Wiring:
         """The absorption at a root."""
         return self._call(absorb.bag, {None: absorb}, ())
 
+    def unmatched(self, absorb: Absorb, match: Match) -> Call:
+        """The absorption of rows that a full join keeps without a partner, at its optional side.
+
+        Everything on the other side is its default row, which is joined with what does not `match`.
+        """
+        tree, query = self.tree, self.placement.query
+        bag, preserved = absorb.bag, absorb.without
+        relations = [r for r in tree.bag(bag).relations if r in query.relations]
+        others = frozenset(
+            r for r in query.relations if tree.home(r) in tree.subtree(preserved, bag)
+        )
+        arriving = [
+            other
+            for other in tree.neighbours(bag)
+            if other != preserved and (other, bag) in self.placement.edges
+        ]
+        inputs: list[Input | Awaited] = [
+            Input(self.schema.relations[r].table, self.schema.columns_of[r]) for r in relations
+        ]
+        inputs.append(replace(self.outer.default_row(others), match=match))
+        inputs += [self._arrival((other, bag)) for other in arriving]
+        place = {r: i for i, r in enumerate(relations)} | dict.fromkeys(others, len(relations))
+        used = {other: i for i, other in enumerate(arriving, len(relations) + 1)}
+        names = column_names(absorb.aggregates)
+        columns = tuple(
+            Column(name, aggregate.semiring, self._factors(aggregate, bag, place, used))
+            for aggregate, name in names.items()
+        )
+        output = Output(tuple(range(len(inputs))), absorb.where, absorb.keep, columns)
+        return Call((), tuple(inputs), (output,), (names.get(COUNT),))
+
     def _call(
         self, bag: str, wanted: Mapping[str | None, Send | Absorb], sends: tuple[Send, ...]
     ) -> Call:
@@ -218,8 +249,8 @@ class Wiring:
     def _optional_side(self, bag: str) -> OuterJoin | None:
         """The outer join whose optional side a bag is, if there is one."""
         joins = (self.joins.get(frozenset((bag, other))) for other in self.tree.neighbours(bag))
-        own = self.tree.bag(bag).relations
-        return next((join for join in joins if join and join.optional.issuperset(own)), None)
+        own = self.placement.query.relations.intersection(self.tree.bag(bag).relations)
+        return next((join for join in joins if join and own <= join.optional), None)
 
     def _with_default(self, call: Call, join: OuterJoin, relations: int) -> Call:
         """The call without rows whose key is NULL, and the same with the default row as its relations."""
@@ -227,7 +258,7 @@ class Wiring:
         outputs = tuple(replace(o, where=(*o.where, *filters)) for o in call.outputs)
         default = None
         if join in self.optional.values():
-            row = self.outer.default_row(join)
+            row = self.outer.default_row(join.optional)
             place = [0] * relations + list(range(1, 1 + len(call.inputs) - relations))
             moved = (_moved(output, place) for output in call.outputs)
             default = Call(
@@ -280,13 +311,14 @@ class Compiled:
     plan: Plan
     sends: tuple[Call, ...]
     absorb: Call
+    unmatched: tuple[Call, ...]
     reused: tuple[Message, ...]
     refreshing: Mapping[MessageKey | None, Measured] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
         """About how many bytes it takes, without what it means and the messages that it reuses."""
-        return 1_500 + sum(call.nbytes for call in (*self.sends, self.absorb))
+        return 1_500 + sum(call.nbytes for call in (*self.sends, self.absorb, *self.unmatched))
 
     def explained(self, engine: Engine) -> Compiled:
         """The same, with the ways in which the engine would compute its contractions."""
@@ -295,11 +327,20 @@ class Compiled:
         return replace(self, plan=replace(self.plan, ways=ways))
 
 
-def compile_plan(outer: OuterJoins, planned: Planned, stored: Mapping[Edge, Message]) -> Compiled:
-    """The contractions of a plan, given the messages that it reuses."""
+def compile_plan(
+    outer: OuterJoins,
+    planned: Planned,
+    stored: Mapping[Edge, Message],
+    matches: Sequence[Match] = (),
+) -> Compiled:
+    """The contractions of a plan, given the messages that it reuses.
+
+    `matches` tell what has a partner at the preserved sides of full joins.
+    """
     plan = planned.plan
     assert plan.absorb is not None
     wiring = Wiring(outer.schema, planned.placement, stored, plan.steps, outer=outer)
     sends, absorb = tuple(map(wiring.send, plan.steps)), wiring.absorb(plan.absorb)
+    unmatched = tuple(map(wiring.unmatched, plan.unmatched, matches))
     reused = tuple(stored[key.edge] for key in (*plan.reused, *plan.refreshed))
-    return Compiled(planned.projection, plan, sends, absorb, reused)
+    return Compiled(planned.projection, plan, sends, absorb, unmatched, reused)

@@ -17,15 +17,19 @@ from calitree.calibration.compiler import Compiled, compile_plan
 from calitree.calibration.damage import without_damaged
 from calitree.calibration.maintenance import refresh_messages
 from calitree.calibration.message import Message, MessageKey
-from calitree.calibration.planning.plan import Measured, Plan
+from calitree.calibration.outer import Answered, OuterJoins
+from calitree.calibration.planning.placement import Placement
+from calitree.calibration.planning.plan import Measured, Plan, Planned
 from calitree.calibration.planning.planner import plan_query
 from calitree.calibration.planning.staleness import stored_edges
 from calitree.calibration.projection import Projection
 from calitree.calibration.snapshot import Snapshot
-from calitree.engines.api.contraction import Table
-from calitree.engines.api.protocol import Engine
+from calitree.engines.api.contraction import Match, Table
+from calitree.engines.api.protocol import Engine, updatable
 from calitree.errors import MissingRelationError
 from calitree.jointree.bag import Edge
+from calitree.jointree.decompose import outer_edges
+from calitree.jointree.schema import OuterJoin
 from calitree.query.binder import Question
 
 
@@ -78,8 +82,7 @@ def _plan(snapshot: Snapshot, question: Question) -> Plan:
     compiled = plans.get(question.key)
     if compiled is None:
         planned = plan_query(snapshot, question)
-        outer = snapshot.outer_joins(planned.placement.query)
-        compiled = compile_plan(outer, planned, planned.available.messages)
+        compiled = _compiled(snapshot, planned, planned.available.messages)
     if not compiled.plan.ways:
         compiled = compiled.explained(state.engine)
         if not compiled.plan.refreshed:
@@ -95,17 +98,49 @@ def prepare(snapshot: Snapshot, question: Question, key: object, is_main: bool) 
     if known is not None:
         return known
     planned = plan_query(snapshot, question)
-    outer = snapshot.outer_joins(planned.placement.query)
     stale, stored = [message.edge for message in planned.plan.refreshed], planned.available.stored
     if not stale:
-        compiled = compile_plan(outer, planned, stored)
+        compiled = _compiled(snapshot, planned, stored)
         plans.put(key, compiled)
         return compiled
     refreshed = refresh_messages(snapshot, planned.placement, planned.available, stale, is_main)
     plans = cache.plans(state.store.epoch)
-    compiled = compile_plan(outer, planned, {**stored, **refreshed.messages})
+    compiled = _compiled(snapshot, planned, {**stored, **refreshed.messages})
     plans.put(key, replace(compiled, plan=compiled.plan.refreshed_already))
     return replace(compiled, refreshing=refreshed.measured)
+
+
+def _compiled(
+    snapshot: Snapshot, planned: Planned, stored: Mapping[Edge, Message]
+) -> Compiled:
+    """The contractions of a plan, given the messages that it reuses."""
+    outer = snapshot.outer_joins(planned.placement.query)
+    full = (join for join in outer.schema.outer if join.is_full)
+    matches = [_preserved_match(snapshot, outer, planned.placement, join) for join in full]
+    return compile_plan(outer, planned, stored, matches)
+
+
+def _preserved_match(
+    snapshot: Snapshot, outer: OuterJoins, placement: Placement, join: OuterJoin
+) -> Match:
+    """By which keys rows of the optional side of a full join find a partner on the other side."""
+    tree, relations = placement.tree, placement.query.relations
+    preserved, optional = outer_edges(outer.schema, tree.bags)[join]
+    side = tree.subtree(preserved, optional)
+    joined = tuple(r for r in outer.schema.relations if r in relations and tree.home(r) in side)
+    revisions = tuple((name, outer.schema.relations[name].revision) for name in joined)
+
+    def keys() -> Table:
+        columns = list(dict.fromkeys(ours for ours, _ in join.pairs))
+        texts = [".".join(column) for column in columns]
+        question = Question(texts, None, {"rows": "count(*)"}, joined)
+        answered = _answer(snapshot, question, is_main=False)
+        by = dict(answered.projection.query.group_by)
+        attributes = {column: by[text] for column, text in zip(columns, texts, strict=True)}
+        return outer.preserved_keys(join, Answered(answered.table, attributes))
+
+    key = "preserved", join.pairs, revisions
+    return Match(join.key, snapshot.state.partner_keys.of(key, keys))
 
 
 def run_plan(
@@ -119,6 +154,11 @@ def run_plan(
             messages[message.key.edge] = message
             measured[message.key] = took
     ((table, measured[None]),) = compiled.absorb.run(engine, messages)
+    if compiled.unmatched:
+        added = [call.run(engine, messages)[0][0] for call in compiled.unmatched]
+        total = updatable(engine).add(compiled.absorb.outputs[0], [table, *added], (), None)
+        assert total is not None
+        table = total
     return table, list(messages.values()), measured
 
 
@@ -131,6 +171,8 @@ def _adjusted(snapshot: Snapshot) -> Answer | None:
     state, previous = snapshot.state, snapshot.previous
     before = None if previous is None else previous.snapshot()
     if previous is None or before is None or state.changes is None:
+        return None
+    if any(join.is_full for join in snapshot.schema.outer):
         return None
     adjust = _adjustment(before, previous.relation)
     if before.cache.answer is None or adjust is None:

@@ -11,19 +11,27 @@ a filter removes has a partner all the same, therefore keys are those of the sid
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from calitree.calibration.state import TreeState
 from calitree.engines.api.contraction import Contraction, Input, Match, Output, Table
 from calitree.engines.api.signed import Linear
 from calitree.jointree.hypertree import Hypertree
-from calitree.jointree.schema import OuterJoin, Schema
+from calitree.jointree.schema import ColumnName, OuterJoin, Schema
 from calitree.sql.nodes import column, not_null
 from calitree.sql.parser import Expression, expression_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+class Answered(NamedTuple):
+    """The answer to a question by some columns, and the attribute of each."""
+
+    table: Table
+    columns: Mapping[ColumnName, str]
 
 
 @dataclass(frozen=True)
@@ -35,7 +43,7 @@ class OuterJoins:
 
     def match(self, join: OuterJoin) -> Match:
         """By which keys the two sides of a join find each other."""
-        block = sorted(join.optional & self.schema.relations.keys())
+        block = sorted(join.optional)
         revisions = tuple((name, self.schema.relations[name].revision) for name in block)
         known = self.state.partner_keys.of((join.pairs, revisions), lambda: self._keys(join, block))
         return Match(join.key, known)
@@ -49,22 +57,38 @@ class OuterJoins:
         (keys,) = Linear(Contraction(inputs, (output,)), (None,)).tables(self.state.engine)
         return keys
 
-    def default_row(self, join: OuterJoin) -> Input:
-        """The default row of an optional side, with all its attributes."""
-        attributes = sorted({a for name in join.optional for a in self.schema.columns_of[name]})
-        names = {attribute: f"c{at}" for at, attribute in enumerate(attributes)}
+    def preserved_keys(self, join: OuterJoin, answered: Answered) -> Table:
+        """The keys by which rows of the optional side of a full join find a partner.
+
+        `answered` are the rows of the preserved side by the columns that are compared, without a filter.
+        """
+        inputs = [Input(answered.table, {a: a for a in answered.columns.values()})]
+        for name in sorted(join.preserved):
+            relation, columns = self.schema.relations[name], self.schema.columns_of[name]
+            inputs.append(Input(relation.table, columns))
+        output = Output(tuple(range(len(inputs))), (), join.key, ())
+        keys = Linear(Contraction(tuple(inputs), (output,)), (None,))
+        return keys.tables(self.state.engine)[0]
+
+    def default_row(self, relations: frozenset[str]) -> Input:
+        """The default row of one side, with all attributes of its relations."""
+        attributes = sorted({a for name in relations for a in self.schema.columns_of[name]})
 
         def load() -> Table:
             import pyarrow as pa
 
-            nulls = {names[a]: pa.nulls(1, self._type(join, a)) for a in attributes}
-            return self.state.engine.load("default row", pa.table(nulls))
+            names = {attribute: f"c{at}" for at, attribute in enumerate(attributes)}
+            nulls = {names[a]: pa.nulls(1, self._type(relations, a)) for a in attributes}
+            loaded = Input(self.state.engine.load("default row", pa.table(nulls)), names)
+            output = Output((0,), (), tuple(attributes), ())
+            return self.state.engine.contract(Contraction((loaded,), (output,)))[0]
 
-        return Input(self.state.default_rows.of(join.optional, load), names)
+        row = self.state.default_rows.of((relations, tuple(attributes)), load)
+        return Input(row, {attribute: attribute for attribute in attributes})
 
-    def _type(self, join: OuterJoin, attribute: str) -> pa.DataType:
+    def _type(self, relations: frozenset[str], attribute: str) -> pa.DataType:
         columns = self.schema.attributes[attribute].columns
-        relation, name = next(c for c in columns if c[0] in join.optional)
+        relation, name = next(c for c in columns if c[0] in relations)
         return self.state.types_of(self.schema.relations[relation]).by_name[name]
 
 

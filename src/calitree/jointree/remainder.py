@@ -42,7 +42,7 @@ def remaining_schema(schema: Schema, relations: Collection[str]) -> Schema:
             for part in others:
                 other = _name(schema, name, part[0])
                 attributes[other] = _attribute(schema, other, part)
-    if len(attributes) == len(schema.attributes) and len(outer) == len(schema.outer):
+    if len(attributes) == len(schema.attributes) and outer == schema.outer:
         return schema
     return replace(schema, attributes=attributes, outer=outer)
 
@@ -64,7 +64,7 @@ def _remaining_outer(
             "With the relations left out, other joins of those that stay would be outer joins: an inner "
             "join behind them, or a join that closes a cycle, is gone. Declare a graph without them."
         )
-    return staying
+    return tuple(replace(join, optional=join.optional & among) for join in staying)
 
 
 def _name(schema: Schema, whole: str, column: ColumnName) -> str:

@@ -140,6 +140,12 @@ class Schema:
         """The attributes of each relation."""
         return {relation: frozenset(columns) for relation, columns in self.columns_of.items()}
 
+    @cached_property
+    def nullable(self) -> frozenset[str]:
+        """The relations that are NULL in some rows of the join."""
+        full = any(join.is_full for join in self.outer)
+        return frozenset(self.relations if full else self.optional)
+
     def resolve(self, table: str | None, name: str, among: Iterable[str] | None = None) -> Resolved:
         """What a column means, as written; `among` limits the relations it may come from."""
         available = tuple(self.relations) if among is None else tuple(among)

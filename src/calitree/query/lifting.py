@@ -158,7 +158,7 @@ class Lifting:
             columns: Mapping[str, str] = dict(self.schema.attributes[node.name].columns)
             return not any(
                 columns[owner] in self.schema.relations[owner].table.null_free
-                and owner not in self.schema.optional
+                and owner not in self.schema.nullable
                 for owner in node.meta["owners"]
             )
         if isinstance(node, exp.Literal | exp.Boolean):

@@ -87,12 +87,17 @@ class Step:
 
 @dataclass(frozen=True)
 class Absorb:
-    """The contraction at the root that gives the answer."""
+    """The contraction at the root that gives the answer.
+
+    At the optional side of a full join there is one more, of the rows that have no partner: `without` is the
+    bag of the preserved side.
+    """
 
     bag: str
     keep: tuple[str, ...]
     where: tuple[Expression, ...]
     aggregates: tuple[Aggregate, ...]
+    without: str = ""
 
 
 @dataclass(frozen=True)
@@ -114,6 +119,7 @@ class Plan:
         steps: The contractions that send messages, in order.
         reused: The messages that are reused as they are.
         absorb: The contraction at the root; None if a tree is calibrated.
+        unmatched: The contractions of rows that a full join keeps without a partner, which are added.
         placed: Each annotation, and the bag where it takes effect.
         refreshed: Stored messages that must first be brought up to date.
         adjusts: The relation of which only what has changed is absorbed, to adjust the answer of the
@@ -136,6 +142,7 @@ class Plan:
     placed: tuple[tuple[Annotation, str], ...] = ()
     refreshed: tuple[MessageKey, ...] = ()
     adjusts: str = ""
+    unmatched: tuple[Absorb, ...] = ()
     measured: Mapping[MessageKey | None, Measured] = field(default_factory=dict, compare=False)
     ways: Mapping[MessageKey | None, str] = field(default_factory=dict, compare=False)
 
@@ -218,6 +225,10 @@ class Plan:
             if self.adjusts:
                 verb, keep = "adjust", f"{keep}, by what has changed in {self.adjusts}"
             lines.append((verb, self.absorb.bag, keep, self._outcome(None)))
+            lines += [
+                (verb, added.bag, f"what has no partner in {added.without}", "")
+                for added in self.unmatched
+            ]
         widths = [max((len(line[i]) for line in lines), default=0) for i in range(3)]
         table = [
             f"{verb:<{widths[0]}}  {what:<{widths[1]}}   {note:<{widths[2]}}   {outcome}".rstrip()

@@ -9,6 +9,7 @@ not keep it beyond that.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from calitree.calibration.message import Message, MessageKey
 from calitree.calibration.planning.cost import avoiding, choose_root
@@ -17,6 +18,7 @@ from calitree.calibration.planning.plan import Absorb, Plan, Planned, Send, Step
 from calitree.calibration.planning.staleness import Available, find_messages
 from calitree.calibration.snapshot import Snapshot
 from calitree.jointree.bag import Edge
+from calitree.jointree.decompose import outer_edges
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.schema import Schema
 from calitree.query.binder import Question
@@ -36,8 +38,9 @@ def plan_query(snapshot: Snapshot, question: Question) -> Planned:
     if pushed is not placement:
         placement, available = pushed, find_messages(state, schema, pushed)
         missing = missing_edges(placement, root, available)
-    plan = emit(placement, pivot, root, missing, available).with_damage(state.store.damaged)
-    return Planned(projection, plan, placement, available)
+    plan = emit(placement, pivot, root, missing, available)
+    plan = with_unmatched(plan, placement, pivot, available, full_edges(placement.tree, schema))
+    return Planned(projection, plan.with_damage(state.store.damaged), placement, available)
 
 
 def missing_edges(placement: Placement, root: str, available: Available) -> frozenset[Edge]:
@@ -78,6 +81,45 @@ def emit(
         absorb=Absorb(root, query.keep, placement.where(root, None), query.aggregates),
         placed=placement.placed(root, pivot),
         refreshed=tuple(placement.keys[edge] for edge in used if edge in available.stale),
+    )
+
+
+def full_edges(tree: Hypertree, schema: Schema) -> list[Edge]:
+    """The edges that are full joins, from the optional side to the preserved one."""
+    edges = outer_edges(schema, tree.bags)
+    return [(optional, preserved) for j, (preserved, optional) in edges.items() if j.is_full]
+
+
+def with_unmatched(
+    plan: Plan, placement: Placement, pivot: Placement, available: Available, full: Sequence[Edge]
+) -> Plan:
+    """The plan, which also absorbs what full joins keep without a partner, each at its optional side."""
+    query, tree = placement.query, placement.tree
+    steps, reused = list(plan.steps), dict.fromkeys((*plan.reused, *plan.refreshed))
+    absorbed, sent = [], {send.key.edge for step in steps for send in step.sends}
+    fresh = Available(available.stored, {}, available.stored)
+    for bag, preserved in full:
+        side = tree.subtree(bag, preserved)
+        missing = missing_edges(placement, bag, fresh)
+        for edge in tree.upward(bag):
+            if edge[0] not in side or edge in sent or edge not in placement.edges:
+                continue
+            if edge in missing:
+                steps.append(Step(edge[0], (Send.of(placement, edge, pivot),)))
+                sent.add(edge)
+            elif edge[1] == bag or (edge[1], dict(tree.upward(bag))[edge[1]]) in missing:
+                reused[placement.keys[edge]] = None
+        arriving = (n for n in tree.neighbours(bag) if n != preserved)
+        due = frozenset(query.where).difference(*(placement.selected[n, bag] for n in arriving))
+        where = tuple(predicate for predicate in query.where if predicate in due)
+        absorbed.append(Absorb(bag, query.keep, where, query.aggregates, preserved))
+    if not full:
+        return plan
+    return replace(
+        plan,
+        steps=tuple(steps),
+        reused=tuple(key for key in reused if key not in plan.refreshed),
+        unmatched=tuple(absorbed),
     )
 
 
