@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+import calitree as ct
 from calitree import SchemaError
 from tests.support.databases import Database, databases, join_size, questions
 from tests.support.engines import LOCAL, ON_SPARK, engine_named, spark_engine_named
@@ -69,5 +72,68 @@ def test_spark(spark: Any, tmp_path: Path, engine: str) -> None:
     @given(data=st.data())
     def run(data: st.DataObject) -> None:
         check(spark_engine_named(engine, spark, tmp_path), data, deltas=5)
+
+    run()
+
+
+def check_updates(engine: Any, data: st.DataObject, deltas: int) -> None:
+    """Rows come and go, so that matches appear and vanish; then the tree is saved, opened and asked."""
+    database = data.draw(outer_databases(), label="database")
+    try:
+        graph = database.graph(engine)
+    except SchemaError as error:
+        assert "is not supported" in str(error)
+        assume(False)
+    pivot = data.draw(questions(database, exclusions=False), label="pivot")
+    wide = graph.calibrate(**pivot)
+    assert_answers(wide, database, pivot, data, 1)
+    for _ in range(data.draw(st.integers(1, 3), label="updates")):
+        name = data.draw(st.sampled_from(sorted(database.tables)), label="relation")
+        table = database.tables[name]
+        gone = data.draw(st.integers(0, table.num_rows), label="deleted")
+        come = table.slice(0, data.draw(st.integers(0, 3), label="inserted"))
+        rest = table.slice(gone)
+        wide.update(name, insert=come, delete=table.slice(0, gone))
+        if data.draw(st.booleans(), label="refreshed"):
+            wide.refresh()
+        database = replace(
+            database, tables={**database.tables, name: pa.concat_tables([rest, come])}
+        )
+        assert_answers(wide, database, pivot, data, 1)
+    supposed = data.draw(st.sampled_from(sorted(database.tables)), label="supposed")
+    without = replace(
+        database, tables={**database.tables, supposed: database.tables[supposed].slice(1)}
+    )
+    what_if = wide.what_if(delete={supposed: database.tables[supposed].slice(0, 1)})
+    assert_answers(what_if, without, pivot, data, 1)
+    if engine != "reference":
+        with TemporaryDirectory() as directory:
+            wide.save(f"{directory}/tree")
+            opened = ct.open(f"{directory}/tree", engine=engine)
+            assert_answers(opened, database, pivot, data, deltas)
+
+
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck), deadline=None)
+@given(data=st.data())
+def test_reference_updates(data: st.DataObject) -> None:
+    check_updates("reference", data, deltas=1)
+
+
+@settings(max_examples=examples(250), suppress_health_check=list(HealthCheck), deadline=None)
+@given(data=st.data())
+def test_local_updates(data: st.DataObject) -> None:
+    """Half of the cases as if every table were large."""
+    check_updates(engine_named(data.draw(st.sampled_from(LOCAL), label="engine")), data, deltas=2)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("engine", ON_SPARK)
+def test_spark_updates(spark: Any, tmp_path: Path, engine: str) -> None:
+    count = examples(5)
+
+    @settings(max_examples=count, suppress_health_check=list(HealthCheck), deadline=None)
+    @given(data=st.data())
+    def run(data: st.DataObject) -> None:
+        check_updates(spark_engine_named(engine, spark, tmp_path), data, deltas=1)
 
     run()

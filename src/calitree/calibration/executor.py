@@ -110,9 +110,7 @@ def prepare(snapshot: Snapshot, question: Question, key: object, is_main: bool) 
     return replace(compiled, refreshing=refreshed.measured)
 
 
-def _compiled(
-    snapshot: Snapshot, planned: Planned, stored: Mapping[Edge, Message]
-) -> Compiled:
+def _compiled(snapshot: Snapshot, planned: Planned, stored: Mapping[Edge, Message]) -> Compiled:
     """The contractions of a plan, given the messages that it reuses."""
     outer = snapshot.outer_joins(planned.placement.query)
     full = (join for join in outer.schema.outer if join.is_full)

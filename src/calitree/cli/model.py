@@ -38,6 +38,7 @@ from calitree.wide_table import WideTable
 
 SECTIONS = ("relations", "joins", "measures", "pivot")
 JOIN = ("left", "right", "on")
+JOIN_OPTIONS = ("how",)
 PIVOT = ("group_by", "where")
 
 MAX_BYTES = 1 << 20
@@ -74,7 +75,7 @@ class ModelFile:
         if not isinstance(joins, list) or not all(isinstance(join, dict) for join in joins):
             raise ModelError(f"{path}: each join is a [[joins]] of its own.")
         for number, join in enumerate(joins, 1):
-            _only(path, f"join {number}", join, JOIN)
+            _only(path, f"join {number}", join, (*JOIN, *JOIN_OPTIONS))
             for key in JOIN:
                 if key not in join:
                     raise ModelError(f"{path}: join {number} does not say {key!r}.")
@@ -102,7 +103,8 @@ class ModelFile:
         for name, source in self.relations.items():
             graph.add_relation(name, self._located(name, source))
         for join in self.joins:
-            graph.add_join(join["left"], join["right"], on=join["on"])
+            options = {key: join[key] for key in JOIN_OPTIONS if key in join}
+            graph.add_join(join["left"], join["right"], on=join["on"], **options)
         return graph
 
     def calibrate(

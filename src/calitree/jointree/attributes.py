@@ -8,7 +8,7 @@ preserved side share it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from calitree.errors import SchemaError
@@ -27,8 +27,20 @@ def graph_schema(relations: Mapping[str, Relation], joins: Iterable[Join]) -> Sc
     for joined in classes_of_pairs(columns, equal_pairs(clause)):
         name = ".".join(joined[0])
         attributes[name] = Attribute(name, joined, _kind(relations, joined))
-    outer, matches = _matched(relations, outer_joins(clause), attributes)
-    return Schema(relations, declared, attributes | matches, outer)
+    outer, compared = _with_keys(outer_joins(clause), attributes)
+    for name, matched in compared.items():
+        attributes[name] = Attribute(name, tuple(matched), _kind(relations, matched), match=True)
+    return Schema(relations, declared, attributes, outer)
+
+
+def keyed_joins(
+    joins: Iterable[Join], attributes: Mapping[str, Attribute]
+) -> tuple[OuterJoin, ...]:
+    """The outer joins among the joins of a graph whose attributes are known, with their keys."""
+    declared = tuple(joins)
+    relations = dict.fromkeys(name for join in declared for name in (join.left, join.right))
+    plain = {name: a for name, a in attributes.items() if not a.match}
+    return _with_keys(outer_joins(from_clause(relations, declared)), plain)[0]
 
 
 def check_classes(schema: Schema, latest: Join) -> None:
@@ -45,10 +57,10 @@ def check_classes(schema: Schema, latest: Join) -> None:
             seen[relation] = column
 
 
-def _matched(
-    relations: Mapping[str, Relation], outer: Iterable[OuterJoin], taken: Mapping[str, Attribute]
-) -> tuple[tuple[OuterJoin, ...], dict[str, Attribute]]:
-    """The outer joins with their keys, and the attributes of these."""
+def _with_keys(
+    outer: Iterable[OuterJoin], taken: Collection[str]
+) -> tuple[tuple[OuterJoin, ...], dict[str, list[ColumnName]]]:
+    """The outer joins with their keys, and the columns of each attribute in these."""
     compared: dict[str, list[ColumnName]] = {}
     keyed = []
     for join in outer:
@@ -60,10 +72,7 @@ def _matched(
             key.append(name)
             compared.setdefault(name, [ours]).append(theirs)
         keyed.append(replace(join, key=tuple(key)))
-    return tuple(keyed), {
-        name: Attribute(name, tuple(columns), _kind(relations, columns), match=True)
-        for name, columns in compared.items()
-    }
+    return tuple(keyed), compared
 
 
 def _kind(relations: Mapping[str, Relation], columns: Iterable[ColumnName]) -> Kind:

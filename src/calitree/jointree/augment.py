@@ -104,7 +104,7 @@ def _name(table: Any, schema: Schema) -> str:
 def _common(schema: Schema, relation: Relation) -> list[Pair]:
     """The columns whose names are those of columns that relations here join on."""
     pairs: dict[str, Pair] = {}
-    shared = [a for a in schema.attributes.values() if len(a.columns) > 1]
+    shared = [a for a in schema.attributes.values() if len(a.columns) > 1 and not a.match]
     for column in relation.columns:
         named = {
             attribute: owners
@@ -191,7 +191,7 @@ def with_relation(schema: Schema, added: Joinable) -> Schema:
             name = f"{added.prefix}.{column}"
             attributes[name] = Attribute(name, ((relation.name, column),), kind)
     relations = {**schema.relations, relation.name: relation}
-    return Schema(relations, (*schema.joins, *added.joins), attributes)
+    return Schema(relations, (*schema.joins, *added.joins), attributes, schema.outer)
 
 
 def with_leaf(tree: Hypertree, schema: Schema, leaf: Bag, keys: frozenset[str]) -> Hypertree:

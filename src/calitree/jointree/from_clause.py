@@ -91,7 +91,7 @@ def from_clause(relations: Iterable[str], joins: Iterable[Join]) -> FromClause:
     operand_of: dict[str, Operand] = {name: name for name in relations}
     steps: list[Step] = []
     for join in joins:
-        pairs = [((join.left, a), (join.right, b)) for a, b in join.pairs]
+        pairs = join.compared
         left, right = operand_of[join.left], operand_of[join.right]
         if left is right:
             _extend(left, join, pairs)
@@ -190,7 +190,8 @@ def outer_joins(clause: FromClause) -> tuple[OuterJoin, ...]:
         if not join.keeps_preserved:
             (one, _), (other, _) = join.pairs[0]
             raise SchemaError(
-                f"The join of {one} and {other} cannot be combined with those before it."
+                f"A full join of relations that are both the optional side of other joins is not supported: "
+                f"{one} is one, for {other}. Declare the full join first, or join one side inner."
             )
     return tuple(join.outer for join in joins)
 

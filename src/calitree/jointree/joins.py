@@ -44,14 +44,6 @@ def checked_join(left: Relation, right: Relation, join: Join) -> Join:
     return join
 
 
-def column_classes(
-    columns: Iterable[ColumnName], joins: Iterable[Join]
-) -> list[tuple[ColumnName, ...]]:
-    """These columns, those together that the joins make equal; all columns of the joins are among them."""
-    pairs = (((join.left, x), (join.right, y)) for join in joins for x, y in join.pairs)
-    return classes_of_pairs(columns, pairs)
-
-
 def classes_of_pairs(
     columns: Iterable[ColumnName], pairs: Iterable[Pair]
 ) -> list[tuple[ColumnName, ...]]:

@@ -8,14 +8,14 @@ messages from where nothing of this is seen can be reused.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from calitree.errors import QueryError
-from calitree.jointree.from_clause import equal_pairs, from_clause, outer_joins
+from calitree.jointree.from_clause import FromClause, equal_pairs, from_clause, outer_joins
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.joins import classes_of_pairs, joint_kind
-from calitree.jointree.schema import Attribute, ColumnName, Join, OuterJoin, Schema
+from calitree.jointree.schema import Attribute, ColumnName, OuterJoin, Schema
 
 
 def remaining_schema(schema: Schema, relations: Collection[str]) -> Schema:
@@ -26,12 +26,23 @@ def remaining_schema(schema: Schema, relations: Collection[str]) -> Schema:
     """
     if len(relations) == len(schema.relations):
         return schema
+    among = frozenset(relations)
     joins = schema.declared_joins(relations)
-    outer = _remaining_outer(schema, relations, joins)
+    first = from_clause(
+        (
+            name
+            for name, relation in schema.relations.items()
+            if name in among and not relation.added
+        ),
+        (join for join in joins if join in schema.first_joins),
+    )
+    added = (join for join in joins if join not in schema.first_joins)
+    equal = [*equal_pairs(first), *(pair for join in added for pair in join.compared)]
+    outer = _remaining_outer(schema, among, first)
     shared = [a for a in schema.attributes.values() if len(a.columns) > 1 and not a.match]
     columns = (column for attribute in shared for column in attribute.columns)
     parts: dict[str, list[tuple[ColumnName, ...]]] = {}
-    for part in classes_of_pairs(columns, equal_pairs(from_clause(schema.relations, joins))):
+    for part in classes_of_pairs(columns, equal):
         parts.setdefault(schema.attribute_of[part[0]], []).append(part)
     attributes: dict[str, Attribute] = dict(schema.attributes)
     for name, apart in parts.items():
@@ -48,17 +59,13 @@ def remaining_schema(schema: Schema, relations: Collection[str]) -> Schema:
 
 
 def _remaining_outer(
-    schema: Schema, relations: Collection[str], joins: Iterable[Join]
+    schema: Schema, among: frozenset[str], clause: FromClause
 ) -> tuple[OuterJoin, ...]:
     """The outer joins of which both sides stay. They must be those that SQL makes of the joins that stay."""
-    if all(join.how == "inner" for join in schema.joins):
+    if not schema.has_outer:
         return ()
-    among = frozenset(relations)
     staying = tuple(j for j in schema.outer if j.preserved <= among and j.linked <= among)
-    now = {
-        (join.pairs, join.optional, join.is_full)
-        for join in outer_joins(from_clause((r for r in schema.relations if r in among), joins))
-    }
+    now = {(join.pairs, join.optional, join.is_full) for join in outer_joins(clause)}
     if now != {(join.pairs, join.optional & among, join.is_full) for join in staying}:
         raise QueryError(
             "With the relations left out, other joins of those that stay would be outer joins: an inner "

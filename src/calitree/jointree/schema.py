@@ -56,6 +56,11 @@ class Join:
     pairs: tuple[tuple[str, str], ...]
     how: str = "inner"
 
+    @property
+    def compared(self) -> list[Pair]:
+        """The columns compared."""
+        return [((self.left, a), (self.right, b)) for a, b in self.pairs]
+
     def __str__(self) -> str:
         on = " and ".join(f"{self.left}.{a} = {self.right}.{b}" for a, b in self.pairs)
         return f"{self.left} {JOIN_SYMBOLS[self.how]} {self.right} on {on}"
@@ -139,6 +144,20 @@ class Schema:
     def attributes_of(self) -> dict[str, frozenset[str]]:
         """The attributes of each relation."""
         return {relation: frozenset(columns) for relation, columns in self.columns_of.items()}
+
+    @cached_property
+    def first_joins(self) -> tuple[Join, ...]:
+        """The joins without those of relations that were added later, which are all inner.
+
+        These change nothing about outer joins: where an optional relation is NULL, they find no partner.
+        """
+        added = {name for name, relation in self.relations.items() if relation.added}
+        return tuple(join for join in self.joins if added.isdisjoint((join.left, join.right)))
+
+    @property
+    def has_outer(self) -> bool:
+        """Whether a join was declared as an outer one."""
+        return any(join.how != "inner" for join in self.joins)
 
     @cached_property
     def nullable(self) -> frozenset[str]:

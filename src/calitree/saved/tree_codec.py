@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 from calitree.calibration.snapshot import Snapshot
 from calitree.calibration.state import TreeState
 from calitree.calibration.store import Store
 from calitree.engines.api.protocol import Engine
 from calitree.errors import SavedError
+from calitree.jointree.attributes import keyed_joins
 from calitree.jointree.bag import Bag
 from calitree.jointree.hypertree import Hypertree
-from calitree.jointree.schema import Attribute, Join, Relation, Schema
+from calitree.jointree.schema import Attribute, Relation, Schema
 from calitree.query.binder import MeasureLike, Question
 from calitree.query.custom import CustomMeasure
 from calitree.saved.tree_record import SavedTree
@@ -25,6 +26,8 @@ def encoded_tree(snapshot: Snapshot) -> SavedTree:
     return SavedTree(
         engine=state.engine.name,
         joins=tuple((join.left, join.right, join.pairs) for join in schema.joins),
+        hows=cast(Any, tuple(join.how for join in schema.joins) if schema.has_outer else ()),
+        matches=tuple(a.name for a in schema.attributes.values() if a.match),
         attributes=tuple(
             (attribute.name, attribute.columns, attribute.kind)
             for attribute in schema.attributes.values()
@@ -66,9 +69,12 @@ def decoded_tree(
 ) -> Snapshot:
     """The tree that `encoded_tree` has written, with these relations and messages."""
     added = {name: replace(relations[name], added=True) for name in tree.added}
-    attributes = {name: Attribute(name, columns, kind) for name, columns, kind in tree.attributes}
-    joins = tuple(Join(*parts) for parts in tree.joins)
-    schema = Schema({**relations, **added}, joins, attributes)
+    attributes = {
+        name: Attribute(name, columns, kind, name in tree.matches)
+        for name, columns, kind in tree.attributes
+    }
+    outer = keyed_joins(tree.first_joins, attributes)
+    schema = Schema({**relations, **added}, tree.declared_joins, attributes, outer)
     state = TreeState(
         engine,
         hypertree(tree, schema.attributes_of, schema.rows),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Literal
 
 from calitree.calibration.state import Mode
+from calitree.jointree.schema import Join
 from calitree.query.custom import CustomMeasure
 from calitree.saved.directory import own_name
 from calitree.storage.digest import FileDigest
@@ -36,6 +37,10 @@ class SavedTree:
     where: str | None
     memory_limit: Count
     maintenance: Mode = "lazy"
+    hows: tuple[Literal["inner", "left", "right", "full"], ...] = ()
+    """What each of `joins` is; all are inner if there are none."""
+    matches: tuple[str, ...] = ()
+    """Those of `attributes` by which outer joins find partners."""
     added: tuple[str, ...] = ()
     cubes: tuple[tuple[tuple[str, ...], str | None], ...] = field(
         default=(), metadata={"json": "further"}
@@ -55,4 +60,16 @@ class SavedTree:
     def shape(self) -> tuple[object, ...]:
         """What all versions of one tree have in common."""
         bags = tuple((*bag, frozenset()) if len(bag) == 3 else bag for bag in self.bags)
-        return self.joins, self.attributes, bags, self.edges
+        return self.joins, self.hows, self.attributes, bags, self.edges
+
+    @property
+    def first_joins(self) -> tuple[Join, ...]:
+        """Those without relations that were added later."""
+        joins = self.declared_joins
+        return tuple(j for j in joins if not {j.left, j.right}.intersection(self.added))
+
+    @property
+    def declared_joins(self) -> tuple[Join, ...]:
+        """The joins as they were declared."""
+        hows = self.hows or ("inner",) * len(self.joins)
+        return tuple(Join(*j, how) for j, how in zip(self.joins, hows, strict=True))

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Mapping
 
 from calitree.calibration.message import Shelved
 from calitree.errors import CalitreeError, SavedError
+from calitree.jointree.attributes import keyed_joins
+from calitree.jointree.from_clause import equal_pairs, from_clause
 from calitree.jointree.hypertree import Hypertree
-from calitree.jointree.joins import checked_name, column_classes, joint_kind
-from calitree.jointree.schema import ColumnName, Join
+from calitree.jointree.joins import checked_name, classes_of_pairs, joint_kind
+from calitree.jointree.schema import Attribute, ColumnName
 from calitree.saved.guard.trust import outside_path
 from calitree.saved.manifest import Manifest
 from calitree.saved.tree_codec import hypertree
@@ -110,8 +112,12 @@ def _attributes_of(
 ) -> dict[str, frozenset[str]]:
     """The attributes of each relation, if they are those that the joins make."""
     _check_unique("attribute", (name for name, *_ in tree.attributes))
-    if {frozenset(joined) for _, joined, _ in tree.attributes} != _joined(tree, columns):
+    if len(tree.hows) not in (0, len(tree.joins)):
+        raise MalformedError("its joins are not all told to be inner or outer")
+    plain = {frozenset(joined) for name, joined, _ in tree.attributes if name not in tree.matches}
+    if plain != _joined(tree, columns):
         raise MalformedError("its attributes are not those that its joins make")
+    _check_matches(tree)
     attributes: dict[str, set[str]] = {relation: set() for relation, _ in columns}
     for name, joined, kind in tree.attributes:
         common = joint_kind({columns[column] for column in joined})
@@ -125,12 +131,33 @@ def _attributes_of(
 
 def _joined(tree: SavedTree, columns: Mapping[ColumnName, Kind]) -> set[frozenset[ColumnName]]:
     """The classes of columns that the joins make equal."""
-    joins = [Join(*parts) for parts in tree.joins]
+    joins = tree.declared_joins
     ends = [end for j in joins for a, b in j.pairs for end in ((j.left, a), (j.right, b))]
     for relation, column in ends:
         if (relation, column) not in columns:
             raise MalformedError(f"a join names {relation}.{column}, which is not there")
-    return {frozenset(joined) for joined in column_classes(columns, joins)}
+    first = tree.first_joins
+    clause = from_clause(dict.fromkeys(relation for relation, _ in columns), first)
+    added = (join for join in joins if join not in first)
+    equal = [*equal_pairs(clause), *(pair for join in added for pair in join.compared)]
+    return {frozenset(joined) for joined in classes_of_pairs(columns, equal)}
+
+
+def _check_matches(tree: SavedTree) -> None:
+    """The attributes of outer joins must be those that the joins make."""
+    own = {name: (joined, kind) for name, joined, kind in tree.attributes}
+    attributes = {
+        name: Attribute(name, joined, kind, name in tree.matches)
+        for name, (joined, kind) in own.items()
+    }
+    keys: dict[str, list[ColumnName]] = {}
+    for join in keyed_joins(tree.first_joins, attributes):
+        for name, (ours, theirs) in zip(join.key, join.pairs, strict=True):
+            keys.setdefault(name, [ours]).append(theirs)
+    if {name: tuple(columns) for name, columns in keys.items()} != {
+        name: own[name][0] for name in tree.matches if name in own
+    } or len(keys) != len(tree.matches):
+        raise MalformedError("its attributes are not those that its outer joins make")
 
 
 def _check_message(
