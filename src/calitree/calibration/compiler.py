@@ -1,4 +1,4 @@
-"""From a plan to contractions: a `Call` is one step of it, ready for the engine.
+"""From a plan to contractions.
 
 A compiled plan is good as long as the store holds the same messages. It holds messages itself, so whoever
 keeps it must drop it when the store has changed: otherwise evicted messages would stay in memory.
@@ -6,298 +6,39 @@ keeps it must drop it when the store has changed: otherwise evicted messages wou
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
-from operator import attrgetter
-from typing import cast
 
-from calitree.calibration.message import Message, MessageKey, column_names
-from calitree.calibration.outer import OuterJoins, joins_by_edge, key_filters
-from calitree.calibration.planning.placement import Placement
-from calitree.calibration.planning.plan import Absorb, Measured, Plan, Planned, Send, Step
+from calitree.calibration.call import Call
+from calitree.calibration.message import Message, MessageKey
+from calitree.calibration.outer import OuterJoins
+from calitree.calibration.planning.plan import Measured, Plan, Planned
 from calitree.calibration.projection import Projection
-from calitree.engines.api.contraction import (
-    Column,
-    Contraction,
-    Factor,
-    Input,
-    Lifted,
-    Match,
-    Output,
-    Stored,
-    Table,
-    Weight,
-)
-from calitree.engines.api.protocol import Engine, Watch
-from calitree.engines.api.signed import Linear
+from calitree.calibration.wiring import Wiring
+from calitree.engines.api.contraction import Match, Table
+from calitree.engines.api.protocol import Engine
 from calitree.jointree.bag import Edge
-from calitree.jointree.schema import OuterJoin, Schema
-from calitree.query.annotation import COUNT, Aggregate
+
+MAX_KEPT_BYTES = 16_000
+"""Of a part of an answer that is kept with its plan."""
 
 
-@dataclass(frozen=True)
-class Awaited:
-    """Stands for an input: a message that the same run computes before."""
+class Unmatched:
+    """What a full join keeps without a partner. It is the same every time, so if it is small it is kept."""
 
-    edge: Edge
-    attributes: Mapping[str, str]
-    match: Match | None = None
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.nbytes = call.nbytes + MAX_KEPT_BYTES
+        self._table: Table | None = None
 
-
-class Call:
-    """One contraction of a plan: the messages that it sends, its inputs and outputs.
-
-    If it awaits no message it is the same contraction every time, so that an engine can keep with it what it
-    has prepared for it. `rows` are the outputs' columns that count rows. At the optional side of an outer
-    join, `default` is what its default row adds.
-    """
-
-    def __init__(
-        self,
-        sends: tuple[Send, ...],
-        inputs: tuple[Input | Awaited, ...],
-        outputs: tuple[Output, ...],
-        rows: tuple[str | None, ...],
-        *,
-        default: Call | None = None,
-    ) -> None:
-        self.sends, self.inputs, self.outputs, self.rows = sends, inputs, outputs, rows
-        self.default = default
-        ready = tuple(given for given in inputs if isinstance(given, Input))
-        self._ready = self._linear(ready, {}) if len(ready) == len(inputs) else None
-
-    @property
-    def nbytes(self) -> int:
-        """About how many bytes it takes, without its inputs' rows."""
-        columns = sum(len(output.columns) for output in self.outputs)
-        return 1_000 + 300 * len(self.inputs) + 500 * columns + 2_000 * len(self.sends)
-
-    def linear(self, messages: Mapping[Edge, Message]) -> Linear:
-        """Its contraction, given the messages that the run has computed so far."""
-        return self._ready or self._linear(
-            (
-                given
-                if isinstance(given, Input)
-                else Input(messages[given.edge].table, given.attributes, given.match)
-                for given in self.inputs
-            ),
-            messages,
-        )
-
-    def run(
-        self, engine: Engine, messages: Mapping[Edge, Message], watch: Watch | None = None
-    ) -> list[tuple[Table, Measured]]:
-        """Its results, which share the seconds that the contraction took."""
-        started = time.perf_counter()
-        linear = self.linear(messages)
-        tables = linear.tables(engine, watch)
-        seconds, how = time.perf_counter() - started, linear.how(engine)
-        return [(table, Measured(table.rows, seconds, how)) for table in tables]
-
-    def send(
-        self, engine: Engine, messages: Mapping[Edge, Message], watch: Watch | None = None
-    ) -> list[tuple[Message, Measured]]:
-        """The messages of one step, computed in one contraction."""
-        results = zip(self.sends, self.run(engine, messages, watch), strict=True)
-        return [
-            (Message(send.key, table, column_names(send.aggregates)), measured)
-            for send, (table, measured) in results
-        ]
-
-    def how(self, engine: Engine) -> str:
-        """In which way the engine would compute it, as far as that is known yet."""
-        known = takewhile(lambda given: isinstance(given, Input), self.inputs)
-        inputs = cast(Iterable[Input], known)
-        linear = self._ready or Linear(Contraction(tuple(inputs), self.outputs), self.rows)
-        return linear.how(engine)
-
-    def _linear(self, inputs: Iterable[Input], messages: Mapping[Edge, Message]) -> Linear:
-        default = None if self.default is None else self.default.linear(messages)
-        return Linear(Contraction(tuple(inputs), self.outputs), self.rows, default)
-
-
-def merged_call(calls: Sequence[Call]) -> Call:
-    """Calls of one bag as one call that has each input once."""
-    inputs: dict[object, tuple[int, Input | Awaited]] = {}
-    outputs: list[Output] = []
-    for call in calls:
-        place = []
-        for given in call.inputs:
-            what = id(given.table) if isinstance(given, Input) else given.edge
-            key = (what, given.match and given.match.key, *given.attributes.items())
-            place.append(inputs.setdefault(key, (len(inputs), given))[0])
-        outputs += [_moved(output, place) for output in call.outputs]
-    sends = tuple(send for call in calls for send in call.sends)
-    rows = tuple(name for call in calls for name in call.rows)
-    defaults = [call.default for call in calls if call.default is not None]
-    return Call(
-        sends,
-        tuple(given for _, given in inputs.values()),
-        tuple(outputs),
-        rows,
-        default=merged_call(defaults) if defaults else None,
-    )
-
-
-def _moved(output: Output, place: Sequence[int]) -> Output:
-    """The same output when its inputs stand in other places."""
-    columns = tuple(
-        replace(column, factors=tuple(replace(f, input=place[f.input]) for f in column.factors))
-        for column in output.columns
-    )
-    return replace(output, inputs=tuple(place[i] for i in output.inputs), columns=columns)
-
-
-class Wiring:
-    """Compiles calls: what arrives at each bag is in the store, or sent by one of the `steps`.
-
-    Of the relation that is `changed`, if any, `schema` has only what has come and gone.
-    """
-
-    def __init__(
-        self,
-        schema: Schema,
-        placement: Placement,
-        stored: Mapping[Edge, Message],
-        steps: Sequence[Step] = (),
-        *,
-        outer: OuterJoins,
-        changed: str | None = None,
-    ) -> None:
-        self.schema, self.placement, self.tree = schema, placement, placement.tree
-        self.stored, self.outer = stored, outer
-        self.joins = joins_by_edge(self.tree, outer.schema)
-        self.optional = {
-            self.tree.home(next(iter(join.linked))): join
-            for join in self.joins.values()
-            if changed not in join.optional
-        }
-        sends = [send for step in steps for send in step.sends]
-        self.sent = {send.key.edge: column_names(send.aggregates) for send in sends}
-
-    def send(self, step: Step) -> Call:
-        """All messages of a step."""
-        return self._call(step.bag, {send.key.target: send for send in step.sends}, step.sends)
-
-    def absorb(self, absorb: Absorb) -> Call:
-        """The absorption at a root."""
-        return self._call(absorb.bag, {None: absorb}, ())
-
-    def unmatched(self, absorb: Absorb, match: Match) -> Call:
-        """The absorption of rows that a full join keeps without a partner, at its optional side.
-
-        Everything on the other side is its default row, which is joined with what does not `match`.
-        """
-        tree, query = self.tree, self.placement.query
-        bag, preserved = absorb.bag, absorb.without
-        relations = [r for r in tree.bag(bag).relations if r in query.relations]
-        others = frozenset(
-            r for r in query.relations if tree.home(r) in tree.subtree(preserved, bag)
-        )
-        arriving = [
-            other
-            for other in tree.neighbours(bag)
-            if other != preserved and (other, bag) in self.placement.edges
-        ]
-        inputs: list[Input | Awaited] = [
-            Input(self.schema.relations[r].table, self.schema.columns_of[r]) for r in relations
-        ]
-        inputs.append(replace(self.outer.default_row(others), match=match))
-        inputs += [self._arrival((other, bag)) for other in arriving]
-        place = {r: i for i, r in enumerate(relations)} | dict.fromkeys(others, len(relations))
-        used = {other: i for i, other in enumerate(arriving, len(relations) + 1)}
-        names = column_names(absorb.aggregates)
-        columns = tuple(
-            Column(name, aggregate.semiring, self._factors(aggregate, bag, place, used))
-            for aggregate, name in names.items()
-        )
-        output = Output(tuple(range(len(inputs))), absorb.where, absorb.keep, columns)
-        return Call((), tuple(inputs), (output,), (names.get(COUNT),))
-
-    def _call(
-        self, bag: str, wanted: Mapping[str | None, Send | Absorb], sends: tuple[Send, ...]
-    ) -> Call:
-        """The bag's relations, and the messages that some target needs."""
-        relations = [r for r in self.tree.bag(bag).relations if r in self.placement.query.relations]
-        arriving = [
-            other
-            for other in self.tree.neighbours(bag)
-            if wanted.keys() != {other} and (other, bag) in self.placement.edges
-        ]
-        inputs: list[Input | Awaited] = [
-            Input(self.schema.relations[r].table, self.schema.columns_of[r]) for r in relations
-        ]
-        inputs += [self._arrival((other, bag)) for other in arriving]
-        place = {r: i for i, r in enumerate(relations)}
-        outputs, rows = [], []
-        for target, want in wanted.items():
-            names = column_names(want.aggregates)
-            used = {m: i for i, m in enumerate(arriving, len(relations)) if m != target}
-            columns = tuple(
-                Column(name, aggregate.semiring, self._factors(aggregate, bag, place, used))
-                for aggregate, name in names.items()
-            )
-            joined = (*place.values(), *used.values())
-            outputs.append(Output(joined, want.where, want.keep, columns))
-            rows.append(names.get(COUNT))
-        call = Call(sends, tuple(inputs), tuple(outputs), tuple(rows))
-        join = self._optional_side(bag)
-        return call if join is None else self._with_default(call, join, len(relations))
-
-    def _optional_side(self, bag: str) -> OuterJoin | None:
-        """The outer join whose optional side a bag is, if there is one."""
-        joins = (self.joins.get(frozenset((bag, other))) for other in self.tree.neighbours(bag))
-        own = self.placement.query.relations.intersection(self.tree.bag(bag).relations)
-        return next((join for join in joins if join and own <= join.optional), None)
-
-    def _with_default(self, call: Call, join: OuterJoin, relations: int) -> Call:
-        """The call without rows whose key is NULL, and the same with the default row as its relations."""
-        filters = key_filters(self.schema, join)
-        outputs = tuple(replace(o, where=(*o.where, *filters)) for o in call.outputs)
-        default = None
-        if join in self.optional.values():
-            row = self.outer.default_row(join.optional)
-            place = [0] * relations + list(range(1, 1 + len(call.inputs) - relations))
-            moved = (_moved(output, place) for output in call.outputs)
-            default = Call(
-                call.sends,
-                (row, *call.inputs[relations:]),
-                tuple(replace(o, inputs=tuple(dict.fromkeys(o.inputs))) for o in moved),
-                call.rows,
-            )
-        return Call(call.sends, call.inputs, outputs, call.rows, default=default)
-
-    def _arrival(self, edge: Edge) -> Input | Awaited:
-        attributes = {attribute: attribute for attribute in self.placement.keep[edge]}
-        join = self.joins.get(frozenset(edge))
-        match = None if join is None else self.outer.match(join)
-        if edge in self.sent:
-            return Awaited(edge, attributes, match)
-        return Input(self.stored[edge].table, attributes, match)
-
-    def _factors(
-        self,
-        aggregate: Aggregate,
-        bag: str,
-        relations: Mapping[str, int],
-        messages: Mapping[str, int],
-    ) -> tuple[Factor, ...]:
-        """What is multiplied: the lifts of the bag's relations, and columns of the messages."""
-        factors: list[Factor] = [
-            Lifted(relations[lift.relation], lift.expressions)
-            for lift in sorted(aggregate.lifts, key=attrgetter("relation"))
-            if lift.relation in relations
-        ]
-        for other, index in messages.items():
-            edge = (other, bag)
-            part = aggregate.restricted_to(self.placement.subtrees[edge].relations)
-            if not part.is_one:
-                names = self.sent[edge] if edge in self.sent else self.stored[edge].columns
-                is_weight = part.semiring != aggregate.semiring
-                factors.append((Weight if is_weight else Stored)(index, names[part]))
-        return tuple(factors)
+    def table(self, engine: Engine, messages: Mapping[Edge, Message]) -> Table:
+        """The groups of these rows; two threads may both compute them."""
+        if self._table is not None:
+            return self._table
+        ((table, _),) = self.call.run(engine, messages)
+        if table.nbytes <= MAX_KEPT_BYTES:
+            self._table = table
+        return table
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,14 +52,15 @@ class Compiled:
     plan: Plan
     sends: tuple[Call, ...]
     absorb: Call
-    unmatched: tuple[Call, ...]
+    unmatched: tuple[Unmatched, ...]
     reused: tuple[Message, ...]
     refreshing: Mapping[MessageKey | None, Measured] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
         """About how many bytes it takes, without what it means and the messages that it reuses."""
-        return 1_500 + sum(call.nbytes for call in (*self.sends, self.absorb, *self.unmatched))
+        calls = sum(call.nbytes for call in (*self.sends, self.absorb))
+        return 1_500 + calls + sum(unmatched.nbytes for unmatched in self.unmatched)
 
     def explained(self, engine: Engine) -> Compiled:
         """The same, with the ways in which the engine would compute its contractions."""
@@ -341,6 +83,7 @@ def compile_plan(
     assert plan.absorb is not None
     wiring = Wiring(outer.schema, planned.placement, stored, plan.steps, outer=outer)
     sends, absorb = tuple(map(wiring.send, plan.steps)), wiring.absorb(plan.absorb)
-    unmatched = tuple(map(wiring.unmatched, plan.unmatched, matches))
+    calls = map(wiring.unmatched, plan.unmatched, matches)
+    unmatched = tuple(map(Unmatched, calls))
     reused = tuple(stored[key.edge] for key in (*plan.reused, *plan.refreshed))
     return Compiled(planned.projection, plan, sends, absorb, unmatched, reused)

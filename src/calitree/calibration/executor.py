@@ -153,7 +153,7 @@ def run_plan(
             measured[message.key] = took
     ((table, measured[None]),) = compiled.absorb.run(engine, messages)
     if compiled.unmatched:
-        added = [call.run(engine, messages)[0][0] for call in compiled.unmatched]
+        added = [unmatched.table(engine, messages) for unmatched in compiled.unmatched]
         total = updatable(engine).add(compiled.absorb.outputs[0], [table, *added], (), None)
         assert total is not None
         table = total

@@ -15,9 +15,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from calitree.calibration.revisions import is_in_process
 from calitree.calibration.state import TreeState
 from calitree.engines.api.contraction import Contraction, Input, Match, Output, Table
-from calitree.engines.api.signed import Linear
+from calitree.engines.api.protocol import updatable
+from calitree.engines.api.signed import Linear, summands
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.schema import ColumnName, OuterJoin, Schema
 from calitree.sql.nodes import column, not_null
@@ -25,6 +27,10 @@ from calitree.sql.parser import Expression, expression_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+MAX_COMPLETED_ROWS = 1 << 20
+"""Rows of a relation that is copied to have its default row among them."""
 
 
 class Answered(NamedTuple):
@@ -73,18 +79,49 @@ class OuterJoins:
     def default_row(self, relations: frozenset[str]) -> Input:
         """The default row of one side, with all attributes of its relations."""
         attributes = sorted({a for name in relations for a in self.schema.columns_of[name]})
+        names = {attribute: f"c{at}" for at, attribute in enumerate(attributes)}
 
         def load() -> Table:
-            import pyarrow as pa
+            return self._row_of_nulls({names[a]: self._type(relations, a) for a in attributes})
 
-            names = {attribute: f"c{at}" for at, attribute in enumerate(attributes)}
-            nulls = {names[a]: pa.nulls(1, self._type(relations, a)) for a in attributes}
-            loaded = Input(self.state.engine.load("default row", pa.table(nulls)), names)
-            output = Output((0,), (), tuple(attributes), ())
-            return self.state.engine.contract(Contraction((loaded,), (output,)))[0]
+        return Input(self.state.default_rows.of(tuple(attributes), load), names)
 
-        row = self.state.default_rows.of((relations, tuple(attributes)), load)
-        return Input(row, {attribute: attribute for attribute in attributes})
+    def completed(self, join: OuterJoin) -> Table | None:
+        """The one relation of an optional side and its default row as one table, if it is small."""
+        if len(join.optional) > 1:
+            return None
+        (name,) = join.optional
+        relation = self.schema.relations[name]
+        plus, minus = summands(relation.table)
+        if relation.table.rows > MAX_COMPLETED_ROWS or not is_in_process(
+            self.state.engine, (*plus, *minus)
+        ):
+            return None
+
+        def complete() -> Table:
+            types = self.state.types_of(relation).by_name
+            default = self._row_of_nulls(types)
+            return updatable(self.state.engine).settle((*plus, default), minus)
+
+        return self.state.default_rows.of((name, relation.revision), complete)
+
+    def default_message(self, relations: frozenset[str]) -> Input:
+        """The same as a result, which can be sent to where a large relation is."""
+        row = self.default_row(relations)
+        attributes = tuple(row.attributes)
+
+        def send() -> Table:
+            contraction = Contraction((row,), (Output((0,), (), attributes, ()),))
+            return self.state.engine.contract(contraction)[0]
+
+        table = self.state.default_rows.of((attributes, "sent"), send)
+        return Input(table, {attribute: attribute for attribute in attributes})
+
+    def _row_of_nulls(self, types: Mapping[str, pa.DataType]) -> Table:
+        import pyarrow as pa
+
+        nulls = {name: pa.nulls(1, dtype) for name, dtype in types.items()}
+        return self.state.engine.load("default row", pa.table(nulls))
 
     def _type(self, relations: frozenset[str], attribute: str) -> pa.DataType:
         columns = self.schema.attributes[attribute].columns

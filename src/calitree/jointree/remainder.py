@@ -28,7 +28,7 @@ def remaining_schema(schema: Schema, relations: Collection[str]) -> Schema:
         return schema
     among = frozenset(relations)
     joins = schema.declared_joins(relations)
-    first = from_clause(
+    clause = from_clause(
         (
             name
             for name, relation in schema.relations.items()
@@ -37,8 +37,8 @@ def remaining_schema(schema: Schema, relations: Collection[str]) -> Schema:
         (join for join in joins if join in schema.first_joins),
     )
     added = (join for join in joins if join not in schema.first_joins)
-    equal = [*equal_pairs(first), *(pair for join in added for pair in join.compared)]
-    outer = _remaining_outer(schema, among, first)
+    equal = [*equal_pairs(clause), *(pair for join in added for pair in join.compared)]
+    outer = _remaining_outer(schema, among, clause)
     shared = [a for a in schema.attributes.values() if len(a.columns) > 1 and not a.match]
     columns = (column for attribute in shared for column in attribute.columns)
     parts: dict[str, list[tuple[ColumnName, ...]]] = {}

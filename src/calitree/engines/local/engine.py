@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from typing import Any, cast
@@ -254,7 +255,8 @@ class LocalEngine:
         for i, given in enumerate(inputs):
             if not isinstance(given.table, EncodedTable):
                 raise EngineError(f"The local engine cannot read a {type(given.table).__name__}.")
-            legs[i] = Leg(given.table, given.attributes, match=given.match)
+            leg = Leg(given.table, given.attributes, match=given.match)
+            legs[i] = leg if leg.has_unmatched else replace(leg, match=None)
         relations = {i: leg for i, leg in legs.items() if isinstance(leg.table, EncodedRelation)}
         leg_of = {i: i for i in legs}
         if len(relations) > 1:

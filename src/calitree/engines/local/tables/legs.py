@@ -72,6 +72,17 @@ class Leg:
             return None
         return np.where(known, places, np.uint32(rows[0] + 1 if len(rows) else 0))
 
+    @property
+    def has_unmatched(self) -> bool:
+        """Whether it is a message across an outer join with a row that stands for no partner.
+
+        If it has none, rows without a partner join nothing, as in an inner join.
+        """
+        if self.match is None:
+            return False
+        space = self.table.book.space(tuple(sorted(self.match.key)))
+        return not self.known(space)[self.ids(space)].all()
+
     def known(self, space: Space) -> Array:
         """Of a message across an outer join: which ids have a partner. NULL has none."""
         assert self.match is not None
