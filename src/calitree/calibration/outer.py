@@ -13,15 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary
 
 from calitree.calibration.revisions import is_in_process
 from calitree.calibration.state import TreeState
 from calitree.engines.api.contraction import Contraction, Input, Match, Output, Table
-from calitree.engines.api.protocol import updatable
+from calitree.engines.api.protocol import Engine, budget_of, updatable
 from calitree.engines.api.signed import Linear, summands
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.schema import ColumnName, OuterJoin, Schema
+from calitree.memory.budgeted_cache import BudgetedCache
+from calitree.process.locks import BriefLock
 from calitree.sql.nodes import column, not_null
 from calitree.sql.parser import Expression, expression_of
 
@@ -31,6 +35,21 @@ if TYPE_CHECKING:
 
 MAX_COMPLETED_ROWS = 1 << 20
 """Rows of a relation that is copied to have its default row among them."""
+
+
+_COMPLETED: WeakKeyDictionary[Engine, BudgetedCache[Table, Table]] = WeakKeyDictionary()
+"""By engine: tables and the same with a default row. All trees of a graph share them, as they do codes."""
+
+_COMPLETED_LOCK = BriefLock()
+
+
+def _completed_by(engine: Engine) -> BudgetedCache[Table, Table]:
+    with _COMPLETED_LOCK:
+        if engine not in _COMPLETED:
+            _COMPLETED[engine] = BudgetedCache(
+                budget_of(engine), "look-ups", attrgetter("nbytes"), weak=True
+            )
+        return _COMPLETED[engine]
 
 
 class Answered(NamedTuple):
@@ -103,7 +122,7 @@ class OuterJoins:
             default = self._row_of_nulls(types)
             return updatable(self.state.engine).settle((*plus, default), minus)
 
-        return self.state.default_rows.of((name, relation.revision), complete)
+        return _completed_by(self.state.engine).of(relation.table, complete)
 
     def default_message(self, relations: frozenset[str]) -> Input:
         """The same as a result, which can be sent to where a large relation is."""
