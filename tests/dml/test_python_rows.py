@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import calitree as ct
 from calitree.dml.target import UpdateTarget
-from calitree.storage import python_rows
-from calitree.storage.python_rows import rows_of_types
+from calitree.dml import python_rows
+from calitree.dml.python_rows import rows_of_types
 
 TYPES = pa.schema(
     {
