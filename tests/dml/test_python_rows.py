@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import calitree as ct
-from calitree.dml.target import UpdateTarget
 from calitree.dml import python_rows
 from calitree.dml.python_rows import rows_of_types
+from calitree.dml.target import UpdateTarget
 
 TYPES = pa.schema(
     {
