@@ -6,6 +6,7 @@ from benchmarks import (
     augment,
     chain,
     cube,
+    deletes,
     growth,
     joins,
     latency,
@@ -28,5 +29,6 @@ BENCHMARKS: dict[str, Benchmark] = {
     for module in (
         *(star, latency, growth, triangle, spark_star, spark_growth, chain, tpcds),
         *(whatif, lazy, stream, triangle_updates, cube, why, augment, text, joins),
+        deletes,
     )
 }

@@ -7,7 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import pytest
 from pyarrow import fs
 
 import calitree as ct
+from calitree.cli.model import ModelFile
 from calitree.engines.hybrid import HybridEngine
 from calitree.errors import CalitreeError, EngineError, SchemaError
 from calitree.storage.filesystem import filesystem_of, is_url, path_of, shown, url_of
@@ -329,3 +330,36 @@ def test_the_root_of_a_file_system() -> None:
         out.write(b"k\n1\n")
     assert arrow_table("t", "memory://root-*.csv").to_pylist() == [{"k": 1}]
     assert arrow_table("t", "memory://root-0.csv").to_pylist() == [{"k": 1}]
+
+
+LEADING_NOWHERE = {
+    "nobody's home": "~nobody-is-called-so/sales.parquet",
+    "a long name": "s" * 300 + ".parquet",
+    "a long path": "sales/" * 3_000 + "sales.parquet",
+    "a long pattern": "*" + "s" * 300,
+    "a long name that may be a pattern": "\\" + "(" * 500,
+    "a NUL": "sales\0.parquet",
+}
+
+
+@pytest.mark.parametrize("path", LEADING_NOWHERE.values(), ids=list(LEADING_NOWHERE))
+def test_paths_that_lead_nowhere(path: str, tmp_path: Path) -> None:
+    graph = ct.JoinGraph("local")
+    graph.add_relation("sales", {"store": [1], "price": [2.0]})
+    wide = graph.calibrate({"n": "count(*)"}, progress=False)
+    model = tmp_path / "model.toml"
+    model.write_text(f"[relations]\nsales = '{path}'\n".replace("\0", ""))
+    wide.save(tmp_path / "tree")
+    acts: list[Callable[[], Any]] = [
+        lambda: ct.JoinGraph("local").add_relation("sales", path),
+        lambda: ct.JoinGraph("local").add_relation("sales", [path]),
+        lambda: ModelFile.read(model).graph("local"),
+        lambda: wide.update("sales", insert=[path]),
+        lambda: wide.search(path, target="price", features=[]),
+        lambda: wide.stream("sales", path, every=1),
+        *(lambda act=act: act(path) for act in (ct.open, ct.saved.status, ct.saved.fsck)),
+    ]
+    for act in acts:
+        with pytest.raises(CalitreeError):
+            act()
+    assert ct.open(tmp_path / "tree", "local", allow=[path]).query().rows() == [{"n": 1}]

@@ -5,9 +5,10 @@ Most begin as a text of `sql_texts`, so that what is left of its meaning can be 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 
+from calitree.sql.limits import MAX_CHAIN
 from tests.torture.sql_texts import Texts
 
 ODD = (
@@ -313,7 +314,6 @@ WRAPPERS = {
 }
 CHAINS = {
     "truth": (" or ", " and ", " or not ", " and b or "),
-    "number": (" + ", " - ", " * ", " + i8 - "),
     "text": (" || ", " || s || "),
 }
 AROUND = {"truth": "{}", "number": "({}) > 1", "text": "({}) > 'a'"}
@@ -325,6 +325,8 @@ class HostileTexts:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.plain = Texts(seed, shown=False)
+        self.grouped: str | None = None
+        """The last text in the parentheses that a long sum or product gets, if it is one."""
         self.makers: tuple[Callable[[], str], ...] = (
             *(self.deep, self.deep, self.long, self.long, self.listed, self.mutated, self.mutated),
             *(
@@ -339,8 +341,11 @@ class HostileTexts:
 
     def one(self) -> str:
         """A condition of any form, or what is left of one."""
+        self.grouped = None
         text = self.random.choice(self.makers)()
-        return self.changed(text) if self.random.random() < 0.15 else text
+        if self.grouped is None and self.random.random() < 0.15:
+            return self.changed(text)
+        return text
 
     def kind(self) -> str:
         return self.random.choice(("truth", "number", "text"))
@@ -360,11 +365,23 @@ class HostileTexts:
 
     def long(self) -> str:
         kind = self.kind()
+        if kind == "number":
+            return self.arithmetic()
         operator = self.random.choice(CHAINS[kind])
         few = [self.plain.of(kind, 1) for _ in range(5)]
         count = self.count(400 if kind == "text" else 1500)
         text = operator.join(self.random.choice(few) for _ in range(count))
         return AROUND[kind].replace("{}", text)
+
+    def arithmetic(self) -> str:
+        """A sum or product, whose doubles may be of any size."""
+        signs = self.random.choice(("+", "-", "*", "+-"))
+        few = [f"({self.plain.of('number', 1)})" for _ in range(5)]
+        terms = [
+            (signs[at % len(signs)], self.random.choice(few)) for at in range(self.count(1500))
+        ]
+        self.grouped = AROUND["number"].replace("{}", in_halves(terms))
+        return AROUND["number"].replace("{}", from_left(terms))
 
     def branches(self) -> str:
         whens = [
@@ -428,6 +445,26 @@ class HostileTexts:
 
     def pattern(self) -> str:
         return f"s {self.random.choice(('like', 'ilike', 'not like'))} '{self.random.choice(PATTERNS)}'"
+
+
+Term = tuple[str, str]
+"""An operand, and the sign before it, which counts for nothing where it is the first."""
+
+
+def from_left(terms: Sequence[Term]) -> str:
+    """A chain without parentheses."""
+    return " ".join((terms[0][1], *(f"{sign} {term}" for sign, term in terms[1:])))
+
+
+def in_halves(terms: Sequence[Term]) -> str:
+    """A chain as `docs/limits.md` says that it is combined."""
+    if len(terms) <= MAX_CHAIN:
+        return from_left(terms)
+    left, right = terms[: len(terms) // 2], terms[len(terms) // 2 :]
+    sign = right[0][0]
+    if sign == "-":  # a - b + c is a - (b - c)
+        right = [("+" if other == "-" else "-", term) for other, term in right]
+    return f"({in_halves(left)}) {sign} ({in_halves(right)})"
 
 
 NAME_PARTS = (*ODD, "a", "b", "SELECT", "x y", "drop table", "%s", "{0}", "<b>", "ａ", "A" * 50)

@@ -14,6 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -24,6 +25,7 @@ from calitree.errors import MAX_MESSAGE
 from calitree.sql.limits import MAX_NESTING, MAX_TOKENS
 from calitree.sql.parser import parse_predicate
 from tests.torture.hostile_run import Run
+from tests.torture.hostile_texts import from_left, in_halves
 
 ROOT = Path(__file__).parents[2]
 TABLE = pa.table(
@@ -134,6 +136,17 @@ def test_chains_of_a_thousand_terms(wide: ct.WideTable, name: str) -> None:
 def test_chains_of_a_thousand_terms_on_spark(wide_on_spark: ct.WideTable) -> None:
     for name, (text, expected) in chains(1_000).items():
         assert passing(wide_on_spark, text) == expected, name
+
+
+def test_products_of_doubles_are_those_of_two_halves(wide: ct.WideTable) -> None:
+    terms = [("*", "x"), *[("*", "1e-200")] * 10, *[("*", "1e200")] * 10]
+    duck = duckdb.connect()
+    duck.register("s", TABLE)
+    for product, expected in ((from_left(terms), 0), (in_halves(terms), 3)):
+        sql = f"SELECT count(*) FROM s WHERE {product} > 1"  # NaN is greater than all numbers
+        assert duck.execute(sql).fetchall() == [(expected,)]
+        assert passing(wide, f"{product} > 1") == 3
+    assert passing(wide, f"({from_left(terms[:11])}) * {from_left(terms[11:])} > 1") == 0
 
 
 @pytest.mark.parametrize("name", ["or", "+", "case"])

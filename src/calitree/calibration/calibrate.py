@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from calitree.calibration.call import Call, merged_call
-from calitree.calibration.damage import without_damaged
 from calitree.calibration.maintenance import refresh_messages
 from calitree.calibration.message import Message, MessageKey
 from calitree.calibration.planning.placement import Placement
 from calitree.calibration.planning.plan import Measured, Plan, Send, Step
 from calitree.calibration.planning.planner import plan_calibration
 from calitree.calibration.planning.staleness import find_messages, stored_edges
+from calitree.calibration.replan import replanned
 from calitree.calibration.snapshot import Snapshot
 from calitree.calibration.wiring import Wiring
 from calitree.engines.api.protocol import Watch
@@ -108,7 +108,7 @@ def calibrate(
     is_main: bool = True,
 ) -> tuple[Plan, Messages]:
     """All messages of some pivots, for the caller to keep, and the plan that computed them."""
-    return without_damaged(snapshot, partial(_calibrate, snapshot, pivots, progress, is_main))
+    return replanned(snapshot, partial(_calibrate, snapshot, pivots, progress, is_main))
 
 
 def _calibrate(

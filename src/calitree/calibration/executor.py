@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from calitree.calibration.adjust import Adjustment, adjustment
 from calitree.calibration.compiler import Compiled, compile_plan
-from calitree.calibration.damage import without_damaged
 from calitree.calibration.maintenance import refresh_messages
 from calitree.calibration.message import Message, MessageKey
 from calitree.calibration.outer import Answered, OuterJoins
@@ -23,6 +22,7 @@ from calitree.calibration.planning.plan import Measured, Plan, Planned
 from calitree.calibration.planning.planner import plan_query
 from calitree.calibration.planning.staleness import stored_edges
 from calitree.calibration.projection import Projection
+from calitree.calibration.replan import replanned
 from calitree.calibration.snapshot import Snapshot
 from calitree.engines.api.contraction import Match, Table
 from calitree.engines.api.protocol import Engine, updatable
@@ -44,7 +44,7 @@ class Answer(NamedTuple):
 
 def answer(snapshot: Snapshot, question: Question, is_main: bool) -> Answer:
     """Answer a question. What it computes is kept as that of the tree itself if `is_main`."""
-    return without_damaged(snapshot, partial(_answer, snapshot, question, is_main))
+    return replanned(snapshot, partial(_answer, snapshot, question, is_main))
 
 
 def _answer(snapshot: Snapshot, question: Question, is_main: bool) -> Answer:
@@ -73,7 +73,7 @@ def _answer(snapshot: Snapshot, question: Question, is_main: bool) -> Answer:
 
 def plan(snapshot: Snapshot, question: Question) -> Plan:
     """How a question would be answered."""
-    return without_damaged(snapshot, partial(_plan, snapshot, question))
+    return replanned(snapshot, partial(_plan, snapshot, question))
 
 
 def _plan(snapshot: Snapshot, question: Question) -> Plan:

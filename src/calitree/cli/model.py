@@ -32,7 +32,7 @@ from typing import Any
 from calitree.errors import ModelError, did_you_mean, shortened
 from calitree.join_graph import JoinGraph
 from calitree.progress import Progress
-from calitree.storage.filesystem import check_path, is_url
+from calitree.storage.filesystem import check_path, expanded, is_url
 from calitree.storage.listing import looks_like_a_path
 from calitree.wide_table import WideTable
 
@@ -124,7 +124,7 @@ class ModelFile:
             return [self._located(name, part) for part in source]
         if not isinstance(source, str) or not source:
             raise ModelError(f"{self.path}: relation {name} is a path or a table, not {source!r}.")
-        path = Path(source).expanduser()
+        path = expanded(source)
         beside = self.path.parent / path
         there = os.path.exists(beside)  # noqa: PTH110 - a name may be too long for Path.exists
         if is_url(source) or not (looks_like_a_path(source) or there):

@@ -78,6 +78,12 @@ class UpdateTarget:
 
         if isinstance(source, pa.Table) and self._has(source.schema, some_columns):
             return source
+        if isinstance(source, list):
+            from calitree.dml.python_rows import rows_of_types
+
+            rows = rows_of_types(source, self.types)
+            if rows is not None and (some_columns or rows.num_columns == len(self.types)):
+                return rows
         from calitree.storage.frames import arrow_table
 
         spark = None

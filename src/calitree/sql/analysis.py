@@ -161,7 +161,7 @@ class Analysis:
             return self._column(node)
         if isinstance(node, exp.Literal | exp.Boolean | exp.Null):
             check_literal(node)
-            return node.copy(), literal_kind(node)
+            return type(node)(**node.args), literal_kind(node)  # without the place in the text
         rule = self.rules.get(type(node))
         if rule is not None:
             self._refuse_unknown_options(node)

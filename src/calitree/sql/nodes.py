@@ -6,10 +6,11 @@ read from in `meta["owners"]`. These functions keep that true.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from threading import local
 
 from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
 
 from calitree.errors import ExpressionError, cut
 from calitree.sql.limits import MAX_DIGITS, on_deep_stack
@@ -123,19 +124,29 @@ def quoted_sql(node: exp.Expr) -> str:
     return cut(sql_text(node))
 
 
-def sql_text(node: exp.Expr, **options: Any) -> str:
+class _Generators(local):
+    """A generator of sqlglot's for each thread: to make one takes as long as most texts."""
+
+    def __init__(self) -> None:
+        self.one = Dialect().generator()
+
+
+_generators = _Generators()
+
+
+def sql_text(node: exp.Expr) -> str:
     """A node as SQL.
 
     sqlglot calls itself for every level of a node. Where the stack ends, levels are printed from below.
     """
     try:
-        return node.sql(copy=False, **options)
+        return _generators.one.generate(node, copy=False)
     except RecursionError:
-        return _by_levels(node, options)
+        return _by_levels(node)
 
 
 @on_deep_stack
-def _by_levels(node: exp.Expr, options: Mapping[str, Any]) -> str:
+def _by_levels(node: exp.Expr) -> str:
     root = exp.Paren(this=node.copy())
     depths = {id(root): 0}
     parts = []
@@ -144,9 +155,8 @@ def _by_levels(node: exp.Expr, options: Mapping[str, Any]) -> str:
         if depth % _LEVELS == 0 and isinstance(part, exp.Paren | exp.Func):
             parts.append(part)
     for part in reversed(parts):
-        part.replace(exp.var(part.sql(copy=False, **options)))
-    text: str = root.this.sql(copy=False, **options)
-    return text
+        part.replace(exp.var(_generators.one.generate(part, copy=False)))
+    return _generators.one.generate(root.this, copy=False)
 
 
 _LEVELS = 10

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from threading import local
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -33,6 +34,20 @@ from calitree.sql.parsing.dialect import Calitree
 from calitree.sql.parsing.literal_lists import with_lists, without_lists
 from calitree.sql.parsing.segments import MAX_DEPTH, Segments, nesting_of
 from calitree.types import Kind
+
+MAX_KEPT_CHARACTERS = 1_000
+"""Of a text of which tokens may stay in memory until the thread parses another."""
+
+
+class _Grammar(local):
+    """What reads texts, for each thread: to make it takes as long as to read a short text."""
+
+    def __init__(self) -> None:
+        dialect = Calitree()
+        self.tokenizer, self.parser = dialect.tokenizer(), dialect.parser()
+
+
+_grammar = _Grammar()
 
 
 @dataclass(frozen=True)
@@ -79,15 +94,14 @@ def _parsed(text: str, max_tokens: int) -> exp.Expr:
     short, lists = without_lists(text)
     if len(short) > MAX_OTHER_CHARACTERS:
         raise ExpressionError(f"it has more than {MAX_OTHER_CHARACTERS:,} characters")
-    dialect = Calitree()
-    tokens = dialect.tokenize(short)
+    grammar = _grammar if len(short) <= MAX_KEPT_CHARACTERS else _Grammar()
+    tokens = grammar.tokenizer.tokenize(short)
     if len(tokens) > max_tokens:
         raise ExpressionError(f"it has more than {max_tokens:,} names, values and operators")
     unclosed = _checked(tokens, text)
-    parser = dialect.parser()
 
     def parse(part: Sequence[Token]) -> exp.Expr:
-        (node,) = parser.parse_into(exp.Condition, list(part), short) or [None]
+        (node,) = grammar.parser.parse_into(exp.Condition, list(part), short) or [None]
         if node is None:
             raise ExpressionError("it is empty")
         return node
@@ -171,7 +185,7 @@ def typed(node: exp.Expr, resolve: Resolver) -> Expression:
 @on_deep_stack
 def expression_of(node: exp.Expr, text: str | None = None) -> Expression:
     """The expression of a node in canonical form: its columns have attribute names and owners."""
-    sql = sql_text(node, normalize_functions="upper")
+    sql = sql_text(node)
     shown = text if text is not None else display(node)
     attributes = frozenset(column.name for column in node.find_all(exp.Column))
     return Expression(sql, node, kind_of(node), shown, attributes)

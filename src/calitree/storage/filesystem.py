@@ -95,13 +95,21 @@ def check_path(path: str) -> None:
     )
 
 
+def expanded(path: str) -> Path:
+    """A path of this machine, in which `~` and `~name` are homes."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:  # nobody has this name, or a home
+        raise unreachable(path, error) from None
+
+
 def filesystem_of(path: str) -> tuple[FileSystem, str]:
     """The file system of a path, and what the path is called there."""
     import pyarrow as pa
     from pyarrow import fs
 
     if not is_url(path):
-        there = str(Path(path).expanduser().absolute())
+        there = str(expanded(path).absolute())
         check_path(there)
         return fs.LocalFileSystem(), there
     url = url_of(path)

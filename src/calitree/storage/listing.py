@@ -21,6 +21,7 @@ from calitree.errors import SchemaError
 from calitree.storage.filesystem import (
     Url,
     check_path,
+    expanded,
     filesystem_of,
     is_url,
     path_of,
@@ -70,16 +71,16 @@ def _matching(pattern: str) -> list[str]:
 
 def _here(pattern: str) -> list[str]:
     check_path(pattern)
-    path = Path(pattern).expanduser()
-    if path.is_dir():
-        try:
+    path = expanded(pattern)
+    try:
+        if path.is_dir():
             names = [str(e.relative_to(path)) for e in path.rglob("*") if e.is_file()]
-        except OSError as error:
-            raise SchemaError(f"Cannot list {path.absolute()}: {error}.") from None
-        return _checked(str(path / name) for name in _data(names, str(path.absolute())))
-    # Path.glob takes no absolute pattern.
-    matches = glob.glob(str(path), recursive=True)  # noqa: PTH207
-    files = [str(path)] if path.is_file() else sorted(matches)
+            return _checked(str(path / name) for name in _data(names, str(path.absolute())))
+        # Path.glob takes no absolute pattern.
+        matches = glob.glob(str(path), recursive=True)  # noqa: PTH207
+        files = [str(path)] if path.is_file() else sorted(matches)
+    except OSError as error:  # a name is too long, or a directory is not ours to read
+        raise SchemaError(f"Cannot look for {pattern!r}: {error.strerror}.") from None
     if not files:
         raise SchemaError(f"No file matches {pattern!r} (looked for {path.absolute()}).")
     return _checked(files)

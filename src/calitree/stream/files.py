@@ -107,7 +107,7 @@ class FileStream(Stream):
     """
 
     def __init__(self, intake: Intake, directory: Path, every: float) -> None:
-        if not directory.is_dir():
+        if not os.path.isdir(directory):  # noqa: PTH112 - False too if it is too long to be one
             raise UpdateError(f"There is no directory {directory} to take files from.")
         self.intake, self.directory, self.every = intake, directory.resolve(), every
         self._error: BaseException | None = None

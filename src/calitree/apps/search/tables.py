@@ -12,6 +12,7 @@ from calitree.apps.search.task import Task
 from calitree.errors import CalitreeError, QueryError, did_you_mean
 from calitree.jointree.augment import Joinable, joinable
 from calitree.jointree.joins import On
+from calitree.storage.filesystem import expanded
 from calitree.storage.listing import ending, files_of, looks_like_a_path
 from calitree.types import Kind
 
@@ -68,14 +69,17 @@ def named(candidates: Any) -> dict[str, Any]:
 
 def _tables_at(place: str) -> list[str]:
     """A folder has a table in each of its files, and in each folder in it."""
-    path = Path(place).expanduser()
-    if not path.is_dir():
-        files = files_of(place) if looks_like_a_path(place) or path.is_file() else None
-        if not files:
-            raise QueryError(f"There is no file or folder {place}.")
-        return files
-    entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith((".", "_")))
-    tables = [str(entry) for entry in entries if ending(entry.name) or entry.is_dir()]
+    path = expanded(place)
+    try:
+        if not path.is_dir():
+            files = files_of(place) if looks_like_a_path(place) or path.is_file() else None
+            if not files:
+                raise QueryError(f"There is no file or folder {place}.")
+            return files
+        entries = sorted(entry for entry in path.iterdir() if entry.name[0] not in "._")
+        tables = [str(entry) for entry in entries if ending(entry.name) or entry.is_dir()]
+    except OSError as error:
+        raise QueryError(f"Cannot look for {place!r}: {error.strerror}.") from None
     if not tables:
         raise QueryError(f"{place} has no Parquet or CSV file.")
     return tables

@@ -97,9 +97,8 @@ def _is_below(path: str, place: str) -> bool:
     """Whether a file is in a place. Links are followed first, as they would be when it is read."""
     here, there = local_path(path), local_path(place)
     if here is not None and there is not None:
-        file, directory = Path(here), Path(there).expanduser()
         with suppress(OSError, RuntimeError, ValueError):
-            return file.resolve().is_relative_to(directory.resolve())
+            return Path(here).resolve().is_relative_to(Path(there).expanduser().resolve())
         return False
     if not is_url(path) or not is_url(place):
         return False

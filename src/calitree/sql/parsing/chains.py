@@ -3,7 +3,7 @@
 `a OR b OR c …` is parsed into a tree as deep as the chain is long. What walks over expressions, here and in
 Spark and DuckDB, calls itself for every level, so a long chain becomes a tree of which both sides are about
 equally long. AND, OR and || mean the same however they are grouped, and so do + and * of whole numbers and
-decimals; of doubles, the sum of a long chain is rounded in another order.
+decimals; of doubles, a long sum or product is rounded in another order, and may leave their range elsewhere.
 """
 
 from __future__ import annotations

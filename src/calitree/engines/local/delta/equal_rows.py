@@ -29,8 +29,14 @@ Array = np.ndarray[Any, Any]
 MAX_KEY_COLUMNS = 3
 """So many columns that have codes are looked up together."""
 
-_QUICK = frozenset((pa.int64(), pa.int32(), pa.float64(), pa.string(), pa.bool_()))
-"""Types of which two values are compared more quickly in Python than by Arrow."""
+_QUICK = frozenset(
+    dtype.id
+    for dtype in (
+        *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float64(), pa.string(), pa.bool_()),
+        *(pa.date32(), pa.decimal128(1)),
+    )
+)
+"""Ids of types of which two values are compared more quickly in Python than by Arrow."""
 
 MAX_CANDIDATES_PER_ROW = 4
 """So many candidates for each row that is looked up are compared on all columns at once."""
@@ -40,8 +46,8 @@ def equal_rows(table: EncodedRelation, rows: pa.Table) -> Array:
     """The numbers of the rows that equal some row of `rows` on its columns, in order."""
     if not rows.num_rows or not table.rows:
         return np.empty(0, np.intp)
-    known = table.lookup_keys.get(tuple(rows.column_names))
-    if known is not None:
+    known = table.lookup_keys and table.lookup_keys.get(tuple(rows.column_names))
+    if known:
         ids = _ids_of(table, known, rows)
         if ids is not None and _determines(table, known, ids):
             return table.rows_of(known, ids)
@@ -60,12 +66,11 @@ def equal_rows(table: EncodedRelation, rows: pa.Table) -> Array:
 def _equal_among(table: EncodedRelation, candidates: Array, rows: pa.Table) -> Array:
     """Those of some rows that equal some row of `rows` on all its columns."""
     if rows.num_rows == 1:
-        for label in rows.column_names:
-            if (
-                len(candidates) <= MAX_CANDIDATES_PER_ROW
-                and rows.schema.field(label).type in _QUICK
-            ):
-                candidates = _equal_to(rows.column(label)[0].as_py(), table, label, candidates)
+        for label, column in zip(rows.column_names, rows.columns, strict=True):
+            if not len(candidates):
+                break
+            if len(candidates) <= MAX_CANDIDATES_PER_ROW and column.type.id in _QUICK:
+                candidates = _equal_to(column[0].as_py(), table, label, candidates)
             else:
                 candidates = _having(table, label, rows, candidates)
         return candidates
@@ -159,10 +164,10 @@ def by_index(
             return None
         positions = _equal_among(base, index.candidates(rows), rows)
         base.value_indexes.remember(asked, positions)
-    if not isinstance(table, SelectedRelation):
+    if not isinstance(table, SelectedRelation) or not len(positions):
         return positions
     start, stop = (table.positions.searchsorted(positions, side) for side in ("left", "right"))
-    if (start == stop).all():  # nearly always
+    if start.tobytes() == stop.tobytes():  # nearly always
         return start[:0]
     ranges = zip(start.tolist(), stop.tolist(), strict=True)
     return np.concatenate([np.arange(a, b) for a, b in ranges])

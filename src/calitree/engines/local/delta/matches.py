@@ -145,6 +145,9 @@ def _constant(table: EncodedRelation, names: Names, where: Expression) -> pa.Tab
         return None
     dtype = table.columns.schema.field(label).type
     try:
+        if isinstance(value, exp.Literal):
+            known = value.name if value.is_string else int(value.name)
+            return pa.table({label: pa.array([known], dtype)})
         return pa.table({label: evaluate(value, {}, 1).cast(dtype)})
-    except pa.ArrowException:  # it is none of the column's values
+    except (pa.ArrowException, OverflowError):  # it is none of the column's values
         return None

@@ -282,6 +282,8 @@ class RowIndex:
     def rows(self, wanted: Array) -> Array:
         """The rows that have one of these ids."""
         known = wanted[wanted < len(self.starts) - 1]
+        if len(known) == 1:
+            return self.order[self.starts[known[0]] : self.starts[known[0] + 1]]
         out = np.empty(self.count(known), np.uint32)
         _copy_ranges(self.order, self.starts, known, out)
         return out

@@ -18,7 +18,7 @@ from calitree.engines.local.annotation.texts import is_text
 from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.encoding.spaces import RowIndex
 from calitree.engines.local.tables.filters import Columns, read
-from calitree.grouping import canonical_array
+from calitree.grouping import canonical_array, contiguous
 from calitree.interrupts import run
 from calitree.memory.budgeted_cache import BudgetedCache
 from calitree.process.compiled import compiled
@@ -107,7 +107,7 @@ class ValueIndexes:
         self._answers.append((asked, rows))
 
 
-def comparable(column: pa.ChunkedArray) -> pa.Array:
+def comparable(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Values that are equal if their bits are; what Arrow cannot compare, as text."""
     if pa.types.is_nested(column.type):
         texts = [None if value is None else repr(value) for value in column.to_pylist()]
@@ -119,7 +119,7 @@ def _hashes(columns: Sequence[pa.ChunkedArray], rows: int) -> Array:
     """A hash of each row, in which rows with equal values agree."""
     hashes = np.zeros(rows, np.uint64)
     for column in columns:
-        for parts in _bits(comparable(column)):
+        for parts in _bits(contiguous(column)):
             hashes ^= parts
             hashes *= _FACTOR
             hashes ^= hashes >> _HALF
@@ -128,6 +128,8 @@ def _hashes(columns: Sequence[pa.ChunkedArray], rows: int) -> Array:
 
 def _bits(values: pa.Array) -> list[Array]:
     """The bits of all values in as many numbers as it takes; of text, a hash."""
+    is_signed = pa.types.is_signed_integer(values.type)  # which NumPy makes 64 bits of
+    values = values if is_signed else comparable(values)
     if pa.types.is_null(values.type):
         return []
     if is_text(values.type):
@@ -136,7 +138,7 @@ def _bits(values: pa.Array) -> list[Array]:
         return [hashes]
     if pa.types.is_boolean(values.type):
         values = values.cast(pa.int8())
-    dtype = np.dtype(f"u{min(8, values.type.bit_width // 8)}")
+    dtype = np.dtype(f"{'i' if is_signed else 'u'}{min(8, values.type.bit_width // 8)}")
     width = values.type.bit_width // 8 // dtype.itemsize
     start = values.offset * width * dtype.itemsize
     bits = np.frombuffer(values.buffers()[1], dtype, len(values) * width, start)

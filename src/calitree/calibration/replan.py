@@ -1,4 +1,4 @@
-"""What a plan relied on and is no more: it is computed again without that.
+"""What a plan relied on is gone: it is planned and computed again without that.
 
 A message of a saved tree whose file is damaged is dropped, which is told, and computed from the relations.
 Changes that an update on another thread has just let go of (`revisions.Updated`) are done without.
@@ -17,8 +17,8 @@ from calitree.errors import DamagedError, DamagedWarning
 Value = TypeVar("Value")
 
 
-def without_damaged(snapshot: Snapshot, compute: Callable[[], Value]) -> Value:
-    """What is computed from messages that are whole: where one is not, it is computed again without it."""
+def replanned(snapshot: Snapshot, compute: Callable[[], Value]) -> Value:
+    """What is computed: once more by another plan, as often as something that the plan relied on is gone."""
     dropped: set[str] = set()
     while True:
         try:
