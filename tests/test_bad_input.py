@@ -526,10 +526,28 @@ GROUPS = [
         "'city' is grouped by twice.",
     ),
     Case(
-        "group_by of an expression",
-        lambda: wide().query(group_by=["sales.price + 1"]),
+        "group_by of a constant",
+        lambda: wide().query(group_by=["1 + 1"]),
         QueryError,
-        "'sales.price + 1' is not a column; write relation.column, or its bare name.",
+        "'1 + 1' has no column whose values make groups.",
+    ),
+    Case(
+        "group_by of an aggregate",
+        lambda: wide().query(group_by=["sum(price)"]),
+        ExpressionError,
+        "In 'SUM(price)': SUM(price) is an aggregate; aggregates belong in measures.",
+    ),
+    Case(
+        "group_by of a text that is cut off",
+        lambda: wide().query(group_by=["upper(city"]),
+        ExpressionError,
+        "Cannot parse 'upper(city': expecting ) at 'city'.",
+    ),
+    Case(
+        "a group without a name",
+        lambda: wide().query(group_by={"": "city"}),
+        QueryError,
+        "'' is no name for a group: it is empty.",
     ),
     Case(
         "group_by of a star",

@@ -26,6 +26,7 @@ from calitree.jointree.schema import (
 )
 from calitree.progress import Progress
 from calitree.query.binder import MeasureLike, Question, check_list
+from calitree.query.groups import GroupBy, kept_groups
 from calitree.saved.guard.trust import Allow
 from calitree.saved.reader import read_tree
 from calitree.wide_table import WideTable
@@ -201,7 +202,7 @@ class JoinGraph:
     def calibrate(
         self,
         measures: Mapping[str, MeasureLike] | None = None,
-        group_by: Sequence[str] = (),
+        group_by: GroupBy = (),
         where: str | None = None,
         *,
         tree: Hypertree | None = None,
@@ -213,7 +214,7 @@ class JoinGraph:
 
         Args:
             measures: Aggregates by name, as SQL; `{"n": "count(*)"}` by default.
-            group_by: The columns that the pivot query groups by.
+            group_by: The columns and expressions that the pivot query groups by.
             where: The pivot query's filter, as SQL.
             tree: A tree made by `hypertree`; the computed one by default.
             memory_limit: Bytes that may be kept to be used again, beside the data: messages, plans, what
@@ -249,7 +250,7 @@ class JoinGraph:
             self.engine,
             tree if tree is not None else self.hypertree(),
             {"n": "count(*)"} if measures is None else measures,
-            Question(tuple(group_by), where),
+            Question(kept_groups(group_by), where),
             memory_limit=memory_limit,
             maintenance=maintenance,
         )

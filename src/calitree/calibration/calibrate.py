@@ -38,7 +38,7 @@ class Calibration:
     def __init__(
         self, snapshot: Snapshot, pivots: Sequence[Placement], stored: Messages, plan: Plan
     ) -> None:
-        self.engine, self.schema, self.plan = snapshot.state.engine, snapshot.schema, plan
+        self.engine, self.snapshot, self.plan = snapshot.state.engine, snapshot, plan
         self.messages = {key: list(alike) for key, alike in stored.items()}
         """Those stored, and those sent."""
         self.measured: dict[MessageKey | None, Measured] = {}
@@ -67,9 +67,9 @@ class Calibration:
             pivot = self._owner[send.key, send.aggregates]
             own.setdefault(id(pivot), (pivot, []))[1].append(send)
         calls = [
-            Wiring(self.schema, pivot, self._arrivals(pivot, step.bag)).send(
-                Step(step.bag, tuple(sends))
-            )
+            Wiring(
+                self.snapshot.schema_of(pivot.query), pivot, self._arrivals(pivot, step.bag)
+            ).send(Step(step.bag, tuple(sends)))
             for pivot, sends in own.values()
         ]
         return calls[0] if len(calls) == 1 else merged_call(calls)

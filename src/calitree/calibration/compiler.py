@@ -115,7 +115,10 @@ def merged_call(calls: Sequence[Call]) -> Call:
         for given in call.inputs:
             what = id(given.table) if isinstance(given, Input) else given.edge
             key = (what, *given.attributes.items())
-            place.append(inputs.setdefault(key, (len(inputs), given))[0])
+            at, known = inputs.setdefault(key, (len(inputs), given))
+            if isinstance(known, Input) and isinstance(given, Input):
+                inputs[key] = at, replace(known, derived={**known.derived, **given.derived})
+            place.append(at)
         outputs += [_moved(output, place) for output in call.outputs]
     sends = tuple(send for call in calls for send in call.sends)
     rows = tuple(name for call in calls for name in call.rows)
@@ -164,10 +167,12 @@ class Wiring:
             for other in self.tree.neighbours(bag)
             if wanted.keys() != {other} and (other, bag) in self.placement.edges
         ]
+        arrivals = [self._arrival((other, bag)) for other in arriving]
+        needed = [*(want.keep for want in wanted.values()), *(a.attributes for a in arrivals)]
         inputs: list[Input | Awaited] = [
-            Input(self.schema.relations[r].table, self.schema.columns_of[r]) for r in relations
+            self.schema.input_of(r, self._derived(r, relations, needed)) for r in relations
         ]
-        inputs += [self._arrival((other, bag)) for other in arriving]
+        inputs += arrivals
         place = {r: i for i, r in enumerate(relations)}
         outputs, rows = [], []
         for target, want in wanted.items():
@@ -178,9 +183,19 @@ class Wiring:
                 for aggregate, name in names.items()
             )
             joined = (*place.values(), *used.values())
-            outputs.append(Output(joined, want.where, want.keep, columns))
+            where = tuple(self.schema.inlined(p, relations) for p in want.where)
+            outputs.append(Output(joined, where, want.keep, columns))
             rows.append(names.get(COUNT))
         return Call(sends, tuple(inputs), tuple(outputs), tuple(rows))
+
+    def _derived(
+        self, relation: str, joined: Sequence[str], needed: Iterable[Iterable[str]]
+    ) -> list[str]:
+        """The derived attributes of a relation that are kept or joined on; others are inlined."""
+        columns = self.schema.columns_of
+        others = (columns[other] for other in joined if other != relation)
+        wanted = {attribute for names in (*needed, *others) for attribute in names}
+        return [a for a in self.schema.derived_of[relation] if a in wanted]
 
     def _arrival(self, edge: Edge) -> Input | Awaited:
         attributes = {attribute: attribute for attribute in self.placement.keep[edge]}
@@ -197,7 +212,10 @@ class Wiring:
     ) -> tuple[Factor, ...]:
         """What is multiplied: the lifts of the bag's relations, and columns of the messages."""
         factors: list[Factor] = [
-            Lifted(relations[lift.relation], lift.expressions)
+            Lifted(
+                relations[lift.relation],
+                tuple(self.schema.inlined(e, (lift.relation,)) for e in lift.expressions),
+            )
             for lift in sorted(aggregate.lifts, key=attrgetter("relation"))
             if lift.relation in relations
         ]

@@ -64,6 +64,7 @@ def _answer(snapshot: Snapshot, question: Question, is_main: bool) -> Answer:
         state.store.keep(message)
     if is_pivot:
         _remember(snapshot, table)
+    table = compiled.projection.folded(state.engine, table)
     return Answer(compiled.projection, compiled.plan, measured, table)
 
 
@@ -145,8 +146,10 @@ def _adjusted(snapshot: Snapshot) -> Answer | None:
         if table is None:
             return None
         _remember(snapshot, table)
+    projection = snapshot.bind(state.pivot)
+    table = projection.folded(state.engine, table)
     measured = Measured(table.rows, time.perf_counter() - began)
-    return Answer(snapshot.bind(state.pivot), adjust.plan, {None: measured}, table)
+    return Answer(projection, adjust.plan, {None: measured}, table)
 
 
 def _remember(snapshot: Snapshot, answer: Table) -> None:
@@ -159,7 +162,8 @@ def _adjustment(snapshot: Snapshot, relation: str) -> Adjustment | None:
     known = snapshot.cache.adjustments.get(relation)
     if known is None:
         stored = stored_edges(snapshot.pivot, snapshot.state.store)
-        known = adjustment(snapshot.schema, snapshot.pivot, stored, relation)
+        schema = snapshot.schema_of(snapshot.pivot.query)
+        known = adjustment(schema, snapshot.pivot, stored, relation)
         if known is not None:
             snapshot.cache.adjustments[relation] = known
     return known

@@ -27,7 +27,7 @@ from calitree.calibration.state import QUESTIONS_REMEMBERED, TreeState
 from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Updatable, missing_methods
 from calitree.jointree.hypertree import Hypertree
-from calitree.jointree.remainder import remaining_schema, remaining_tree
+from calitree.jointree.remainder import remaining_schema, remaining_tree, with_columns
 from calitree.jointree.schema import Relation, Schema
 from calitree.memory.budget import Budget
 from calitree.memory.budgeted_cache import BudgetedCache
@@ -212,17 +212,18 @@ class Snapshot:
     # -- where annotations stand -----------------------------------------------------------------
 
     def schema_of(self, query: Query) -> Schema:
-        """The graph of the relations that a query joins."""
-        return remaining_schema(self.schema, query.relations)
+        """The graph of the relations that a query joins, with the columns that it derives."""
+        return remaining_schema(self.schema.with_columns(query.derived), query.relations)
 
     def placement(self, query: Query) -> Placement:
         """A query's annotations on the tree, or on what is left of it."""
 
         def on_tree() -> tuple[Hypertree, Subtrees]:
-            tree = remaining_tree(self.state.tree, self.schema_of(query))
+            whole = with_columns(self.state.tree, query.derived)
+            tree = remaining_tree(whole, self.schema_of(query))
             return tree, subtrees_of(tree, query)
 
-        key = query.relations, query.aggregates
+        key = query.relations, query.aggregates, query.derived
         tree, subtrees = self.state.subtrees.of(key, on_tree)
         return Placement(tree, query, self.revisions, subtrees)
 

@@ -24,7 +24,7 @@ NULL never equals NULL in the join; in `keep` NULL is a value like any other.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from calitree.cache import cached_property
@@ -66,11 +66,23 @@ class Input:
     """A table that takes part in a join, and the column of each of its attributes.
 
     An annotation of a message may be an attribute too, to be filtered or grouped by: which keys have
-    more than one row, say.
+    more than one row, say. `derived` are more attributes, to be joined on and kept like the others:
+    each is computed, in every row, from those that have a column.
     """
 
     table: Table
     attributes: Mapping[str, str]
+    derived: Mapping[str, Expression] = field(default_factory=dict)
+
+    def has(self, attribute: str) -> bool:
+        """Whether it has an attribute, stored or derived."""
+        return attribute in self.attributes or attribute in self.derived
+
+    def kind(self, attribute: str) -> Kind:
+        """The kind of one of its attributes."""
+        if attribute in self.derived:
+            return self.derived[attribute].kind
+        return self.table.kinds[self.attributes[attribute]]
 
 
 @dataclass(frozen=True)
@@ -167,5 +179,5 @@ class Contraction:
     def having(self, at: int, table: Table) -> Contraction:
         """The same with another table as one of its inputs."""
         inputs = list(self.inputs)
-        inputs[at] = Input(table, inputs[at].attributes)
+        inputs[at] = replace(inputs[at], table=table)
         return Contraction(tuple(inputs), self.outputs, (self, at))

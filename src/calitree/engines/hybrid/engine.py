@@ -300,7 +300,7 @@ class HybridEngine:
         """One query an output; small results are collected."""
         used = {at for output in contraction.outputs for at in output.inputs}
         inputs = tuple(
-            Input(self.transfers.send(given.table), given.attributes) if at in used else given
+            replace(given, table=self.transfers.send(given.table)) if at in used else given
             for at, given in enumerate(contraction.inputs)
         )
         results = self.spark.contract(Contraction(inputs, contraction.outputs), watch)
