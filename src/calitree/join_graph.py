@@ -1,9 +1,8 @@
-"""Where a wide table comes from: a join graph that is declared, or a tree that was saved."""
+"""Where a wide table comes from: a join graph that is declared."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from os import PathLike
 from typing import Any
 
 from calitree.calibration.branch import Branch
@@ -13,6 +12,7 @@ from calitree.engines.registry import engine_of
 from calitree.errors import QueryError, SchemaError, TreeError
 from calitree.integrity import GraphCheck, check_graph
 from calitree.jointree.decompose import given_tree, join_tree
+from calitree.jointree.derived import of_one_kind, with_column, with_key
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.joins import On, checked_join, checked_name, column_classes, joint_kind
 from calitree.jointree.schema import (
@@ -21,14 +21,11 @@ from calitree.jointree.schema import (
     Join,
     Relation,
     Schema,
-    find_column,
     find_relation,
 )
 from calitree.progress import Progress
 from calitree.query.binder import MeasureLike, Question, check_list
 from calitree.query.groups import GroupBy, kept_groups
-from calitree.saved.guard.trust import Allow
-from calitree.saved.reader import read_tree
 from calitree.wide_table import WideTable
 
 
@@ -90,7 +87,8 @@ class JoinGraph:
         Args:
             left: The name of a relation.
             right: That of another.
-            on: A column that both have, a list of such columns, or `{"left_column": "right_column"}`.
+            on: A column that both have, a list of such columns, or `{"left_column": "right_column"}`;
+                in place of a column also an expression over columns of its relation.
             how: Only `"inner"` is supported.
             condition: Not supported: joins are on equal columns.
 
@@ -116,12 +114,17 @@ class JoinGraph:
             raise SchemaError(
                 f"{left} cannot join itself; add its table a second time under another name."
             )
-        pairs = tuple((find_column(x, a), find_column(y, b)) for x, y in _pairs(left, right, on))
-        self._unite(checked_join(a, b, Join(a.name, b.name, pairs)))
+        pairs = []
+        for x, y in _pairs(left, right, on):
+            (a, x), (b, y) = with_key(a, x), with_key(b, y)
+            pairs.append((x, y))
+        a, b, join = of_one_kind(a, b, Join(a.name, b.name, tuple(pairs)))
+        self._unite(checked_join(a, b, join), a, b)
 
-    def _unite(self, join: Join) -> None:
-        """Make the columns of a join one attribute each."""
-        for columns in self._classes(*self._joins, join):
+    def _unite(self, join: Join, *changed: Relation) -> None:
+        """Make the columns of a join one attribute each; the relations may have got columns for it."""
+        relations = {**self._relations, **{relation.name: relation for relation in changed}}
+        for columns in _classes(relations, *self._joins, join):
             seen: dict[str, str] = {}
             for relation, column in columns:
                 if relation in seen:
@@ -131,18 +134,36 @@ class JoinGraph:
                         "another name and join that."
                     )
                 seen[relation] = column
+        self._relations = relations
         self._joins.append(join)
 
-    def _classes(self, *joins: Join) -> list[tuple[ColumnName, ...]]:
-        """All columns, those together that these joins make equal."""
-        relations = self._relations.values()
-        return column_classes(((r.name, column) for r in relations for column in r.columns), joins)
+    def add_column(self, relation: str, name: str, expression: str) -> None:
+        """Declare a derived column: from now on it is a column of the relation like any other.
+
+        It is computed where it is needed, also of rows that are inserted later.
+
+        Args:
+            relation: The name of a relation.
+            name: What the column is called.
+            expression: SQL over columns of this relation, derived ones included.
+
+        Raises:
+            SchemaError: The name is taken or is no name, or a column is unknown or of another relation.
+            ExpressionError: The expression does not parse, is an aggregate, or has no column.
+
+        Example:
+            >>> graph.add_column("sales", "dear", "price >= 10")
+            >>> graph.calibrate().query(["dear"]).rows()
+            [{'dear': True, 'n': 2}, {'dear': False, 'n': 1}]
+        """
+        known = find_relation(relation, self._relations)
+        self._relations[known.name] = with_column(known, name, expression)
 
     @property
     def schema(self) -> Schema:
         """The graph as declared so far, as a value."""
         attributes = {}
-        for columns in self._classes(*self._joins):
+        for columns in _classes(self._relations, *self._joins):
             kinds = {self._relations[relation].columns[column] for relation, column in columns}
             name = ".".join(columns[0])
             attributes[name] = Attribute(name, columns, joint_kind(kinds))
@@ -288,43 +309,10 @@ class JoinGraph:
         return "\n".join(lines)
 
 
-def open_tree(
-    path: str | PathLike[str],
-    engine: Any = None,
-    version: int | None = None,
-    *,
-    allow: Allow | None = None,
-    memory_limit: int | None = None,
-) -> WideTable:
-    """Open a tree that `WideTable.save` has saved; in `calitree` it is called `open`.
-
-    What a query needs beyond the saved messages is read from the relations, if they are still where they
-    were. Nothing in a saved tree is run as a program. Files and tables outside of it are read only if this
-    user has saved the tree on this machine, or allows them here: see docs/security.md.
-
-    Args:
-        path: The directory.
-        engine: What `JoinGraph` takes, whatever engine the tree was saved from.
-        version: The number of an older version; the newest by default.
-        allow: Directories, files or URLs outside of the tree, with all that is below them, and names of
-            Spark's tables, that may be read although somebody else has saved the tree.
-        memory_limit: As for `JoinGraph.calibrate`; by default that of the tree when it was saved, but not
-            more than the default of this machine.
-
-    Returns:
-        The wide table, as it was saved.
-
-    Raises:
-        SavedError: There is no saved tree, or it cannot be read.
-
-    Example:
-        >>> g = JoinGraph(engine="local")
-        >>> g.add_relation("sales", {"price": [10, 20]})
-        >>> version = g.calibrate().save("tree")
-        >>> open_tree("tree", engine="local").query().rows()
-        [{'n': 2}]
-    """
-    return WideTable(*read_tree(path, engine_of(engine), version, allow, memory_limit))
+def _classes(relations: Mapping[str, Relation], *joins: Join) -> list[tuple[ColumnName, ...]]:
+    """All columns, those together that these joins make equal."""
+    columns = ((name, column) for name, r in relations.items() for column in r.columns)
+    return column_classes(columns, joins)
 
 
 def _pairs(left: str, right: str, on: On | None) -> list[tuple[str, str]]:

@@ -194,10 +194,14 @@ class Snapshot:
         known = self.schema.attributes.get(attribute)
         if known is None or known.kind is not Kind.INTEGER:
             return None
-        types = {relation: self._arrow_type(relation, c) for relation, c in known.columns}
+        types = {
+            relation: self._arrow_type(relation, column)
+            for relation, column in known.columns
+            if column not in self.schema.relations[relation].derived
+        }
         if not any(map(pa.types.is_uint64, types.values())):
             return None
-        return next(dtype for relation, dtype in types.items() if relation in relations)
+        return next((dtype for name, dtype in types.items() if name in relations), None)
 
     def _arrow_type(self, relation: str, column: str) -> pa.DataType:
         return self.state.types_of(self.schema.relations[relation]).by_name[column]

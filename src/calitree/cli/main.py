@@ -33,7 +33,7 @@ from calitree.cli.options import (
 from calitree.cli.streams import arguments, failed, prepare, show, tell
 from calitree.engines.spark.session.startup import warm_up as archive_classes
 from calitree.errors import CalitreeError, QueryError, did_you_mean
-from calitree.join_graph import open_tree
+from calitree.opening import open_tree
 from calitree.progress import notice
 from calitree.query.binder import MeasureLike
 from calitree.saved import fsck as check_files

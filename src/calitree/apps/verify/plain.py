@@ -192,9 +192,7 @@ def wide_sql(
     return sql, {alias: schema.relations[name].table for name, alias in aliases.items()}
 
 
-def column_sql(
-    schema: Schema, aliases: Mapping[str, str], column: ColumnName, dialect: str
-) -> str:
+def column_sql(schema: Schema, aliases: Mapping[str, str], column: ColumnName, dialect: str) -> str:
     """A column of a relation that has this alias; one that is derived as its definition."""
     owner, name = column
     definition = schema.relations[owner].derived.get(name)
@@ -249,7 +247,6 @@ def attributes_of(query: Query) -> set[str]:
 
 def query_sql(query: Query, dialect: str) -> str:
     """A query as plain SQL over `wide`, whose columns are named by attributes."""
-
     text = partial(_text, dialect=dialect)
 
     def name(attribute: str) -> str:

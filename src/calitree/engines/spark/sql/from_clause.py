@@ -54,7 +54,8 @@ class FromItem:
         given = inputs[index]
         table = cast(SparkTable, given.table)
         item = cls(index, table, given.attributes, table.fields)
-        attributes, fields, computed = dict(given.attributes), dict(table.fields), []
+        attributes, fields = dict(given.attributes), dict(table.fields)
+        computed: list[str] = []
         unbounded: set[str] = set()
         for attribute, expression in given.derived.items():
             label, name = f"\0{attribute}", f"d{len(computed)}"
