@@ -662,10 +662,10 @@ FILTERS = [
     ),
     Case(
         "part of a date that is none",
-        where("extract(second from day) = 1"),
+        where("extract(century from day) = 1"),
         ExpressionError,
-        "In 'EXTRACT(SECOND FROM day) = 1': there is no date part SECOND; there are YEAR, QUARTER, "
-        "MONTH, WEEK, DAY, DOY, HOUR, MINUTE.",
+        "In 'EXTRACT(CENTURY FROM day) = 1': there is no date part CENTURY; there are YEAR, QUARTER, "
+        "MONTH, WEEK, DAY, DOY, DOW, ISODOW, HOUR, MINUTE, SECOND.",
     ),
     Case(
         "unknown function",

@@ -217,7 +217,7 @@ ERRORS: dict[str, tuple[Callable[[ct.JoinGraph], Any], type[Exception], str]] = 
     "joined kinds": (
         lambda g: g.add_join("flights", "days", on={"length(carrier)": "day"}),
         SchemaError,
-        "Cannot join flights.LENGTH(\"carrier\") (an integer) with days.day (a date). Cast one of them "
+        'Cannot join flights.LENGTH("carrier") (an integer) with days.day (a date). Cast one of them '
         "in the source first.",
     ),
 }
@@ -284,9 +284,12 @@ def check_keys(engine: Any, name: str) -> None:
     difference = compare(wide.query(group_by=["v", "w"]).arrow(), rows, 2)
     assert not difference, difference
     wide.update("l", insert=left.slice(0, 1))
-    assert wide.query().rows()[0]["n"] == connection.sql(
-        f"SELECT count(*) FROM (FROM l UNION ALL (FROM l LIMIT 1)) l JOIN r ON {on}"
-    ).fetchall()[0][0]
+    assert (
+        wide.query().rows()[0]["n"]
+        == connection.sql(
+            f"SELECT count(*) FROM (FROM l UNION ALL (FROM l LIMIT 1)) l JOIN r ON {on}"
+        ).fetchall()[0][0]
+    )
 
 
 @pytest.mark.parametrize("name", KEYS)

@@ -57,6 +57,11 @@ DEFINITIONS = (
         f'CREATE MACRO "{name}"(a, b) AS system.main.power(a + 0e0, b)'
         for name in ("power", "pow", "^", "**")
     ),
+    "CREATE MACRO bin(x, w) AS floor(x / w) * w",
+    "CREATE MACRO width_bucket(x, low, high, n) AS CASE WHEN x IS NULL THEN NULL "
+    "WHEN low < high AND x < low OR low > high AND x > low THEN 0 "
+    "WHEN low < high AND x >= high OR low > high AND x <= high THEN n + 1 "
+    "ELSE least(n, CAST(floor((x - low) * n / (high - low)) AS BIGINT) + 1) END",
 )
 """What makes DuckDB's answers ours; `docs/semantics.md` has the reasons."""
 
