@@ -60,11 +60,11 @@ from calitree.errors import (
 )
 from calitree.integrity import EdgeCheck, EdgeSide, Finding, GraphCheck, KeyExample
 from calitree.join_graph import JoinGraph
+from calitree.join_graph import open_tree as open
 from calitree.jointree.augment import Joinable
 from calitree.jointree.bag import Bag
 from calitree.jointree.hypertree import Hypertree
 from calitree.memory.report import Holding, Memory
-from calitree.opening import open_tree as open
 from calitree.query.binder import Question
 from calitree.query.custom import CustomMeasure, aggregate
 from calitree.results.diff import Difference

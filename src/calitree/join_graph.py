@@ -1,8 +1,9 @@
-"""Where a wide table comes from: a join graph that is declared."""
+"""Where a wide table comes from: a join graph that is declared, or a tree that was saved."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
 from typing import Any
 
 from calitree.calibration.branch import Branch
@@ -14,10 +15,17 @@ from calitree.integrity import GraphCheck, check_graph
 from calitree.jointree.decompose import given_tree, join_tree
 from calitree.jointree.derived import of_one_kind, with_column, with_key
 from calitree.jointree.hypertree import Hypertree
-from calitree.jointree.joins import On, checked_join, checked_name, column_classes, joint_kind
+from calitree.jointree.joins import (
+    On,
+    check_united,
+    checked_join,
+    checked_name,
+    classes_of,
+    join_pairs,
+    joint_kind,
+)
 from calitree.jointree.schema import (
     Attribute,
-    ColumnName,
     Join,
     Relation,
     Schema,
@@ -26,6 +34,8 @@ from calitree.jointree.schema import (
 from calitree.progress import Progress
 from calitree.query.binder import MeasureLike, Question, check_list
 from calitree.query.groups import GroupBy, kept_groups
+from calitree.saved.guard.trust import Allow
+from calitree.saved.reader import read_tree
 from calitree.wide_table import WideTable
 
 
@@ -115,25 +125,12 @@ class JoinGraph:
                 f"{left} cannot join itself; add its table a second time under another name."
             )
         pairs = []
-        for x, y in _pairs(left, right, on):
+        for x, y in join_pairs(left, right, on):
             (a, x), (b, y) = with_key(a, x), with_key(b, y)
             pairs.append((x, y))
         a, b, join = of_one_kind(a, b, Join(a.name, b.name, tuple(pairs)))
-        self._unite(checked_join(a, b, join), a, b)
-
-    def _unite(self, join: Join, *changed: Relation) -> None:
-        """Make the columns of a join one attribute each; the relations may have got columns for it."""
-        relations = {**self._relations, **{relation.name: relation for relation in changed}}
-        for columns in _classes(relations, *self._joins, join):
-            seen: dict[str, str] = {}
-            for relation, column in columns:
-                if relation in seen:
-                    raise SchemaError(
-                        f"{join} would make {relation}.{seen[relation]} and {relation}.{column} equal. "
-                        f"If that is not meant, add {join.left} or {join.right} a second time under "
-                        "another name and join that."
-                    )
-                seen[relation] = column
+        relations = {**self._relations, a.name: a, b.name: b}
+        check_united(relations, self._joins, checked_join(a, b, join))
         self._relations = relations
         self._joins.append(join)
 
@@ -163,7 +160,7 @@ class JoinGraph:
     def schema(self) -> Schema:
         """The graph as declared so far, as a value."""
         attributes = {}
-        for columns in _classes(self._relations, *self._joins):
+        for columns in classes_of(self._relations, self._joins):
             kinds = {self._relations[relation].columns[column] for relation, column in columns}
             name = ".".join(columns[0])
             attributes[name] = Attribute(name, columns, joint_kind(kinds))
@@ -309,22 +306,40 @@ class JoinGraph:
         return "\n".join(lines)
 
 
-def _classes(relations: Mapping[str, Relation], *joins: Join) -> list[tuple[ColumnName, ...]]:
-    """All columns, those together that these joins make equal."""
-    columns = ((name, column) for name, r in relations.items() for column in r.columns)
-    return column_classes(columns, joins)
+def open_tree(
+    path: str | PathLike[str],
+    engine: Any = None,
+    version: int | None = None,
+    *,
+    allow: Allow | None = None,
+    memory_limit: int | None = None,
+) -> WideTable:
+    """Open a tree that `WideTable.save` has saved; in `calitree` it is called `open`.
 
+    What a query needs beyond the saved messages is read from the relations, if they are still where they
+    were. Nothing in a saved tree is run as a program. Files and tables outside of it are read only if this
+    user has saved the tree on this machine, or allows them here: see docs/security.md.
 
-def _pairs(left: str, right: str, on: On | None) -> list[tuple[str, str]]:
-    if on is None:
-        raise SchemaError(
-            f"Say on which columns {left} and {right} join: on='k', ['k1', 'k2'] or a mapping."
-        )
-    if isinstance(on, str):
-        return [(on, on)]
-    if not isinstance(on, Iterable):
-        raise SchemaError(f"on is a column, a list of columns or {{left: right}}; got {on!r}.")
-    pairs = list(on.items()) if isinstance(on, Mapping) else [(name, name) for name in on]
-    if not pairs:
-        raise SchemaError(f"The join of {left} and {right} names no column.")
-    return pairs
+    Args:
+        path: The directory.
+        engine: What `JoinGraph` takes, whatever engine the tree was saved from.
+        version: The number of an older version; the newest by default.
+        allow: Directories, files or URLs outside of the tree, with all that is below them, and names of
+            Spark's tables, that may be read although somebody else has saved the tree.
+        memory_limit: As for `JoinGraph.calibrate`; by default that of the tree when it was saved, but not
+            more than the default of this machine.
+
+    Returns:
+        The wide table, as it was saved.
+
+    Raises:
+        SavedError: There is no saved tree, or it cannot be read.
+
+    Example:
+        >>> g = JoinGraph(engine="local")
+        >>> g.add_relation("sales", {"price": [10, 20]})
+        >>> version = g.calibrate().save("tree")
+        >>> open_tree("tree", engine="local").query().rows()
+        [{'n': 2}]
+    """
+    return WideTable(*read_tree(path, engine_of(engine), version, allow, memory_limit))

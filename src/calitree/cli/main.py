@@ -32,7 +32,7 @@ from calitree.cli.questions import groups, measures
 from calitree.cli.streams import arguments, failed, prepare, show, tell
 from calitree.engines.spark.session.startup import warm_up as archive_classes
 from calitree.errors import CalitreeError
-from calitree.opening import open_tree
+from calitree.join_graph import open_tree
 from calitree.progress import notice
 from calitree.saved import fsck as check_files
 from calitree.saved import status as status_of

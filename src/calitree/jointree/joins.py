@@ -44,6 +44,44 @@ def checked_join(left: Relation, right: Relation, join: Join) -> Join:
     return join
 
 
+def check_united(relations: Mapping[str, Relation], joins: Iterable[Join], join: Join) -> None:
+    """Refuse a join that would make two columns of one relation equal."""
+    for columns in classes_of(relations, (*joins, join)):
+        seen: dict[str, str] = {}
+        for relation, column in columns:
+            if relation in seen:
+                raise SchemaError(
+                    f"{join} would make {relation}.{seen[relation]} and {relation}.{column} equal. "
+                    f"If that is not meant, add {join.left} or {join.right} a second time under "
+                    "another name and join that."
+                )
+            seen[relation] = column
+
+
+def join_pairs(left: str, right: str, on: On | None) -> list[tuple[str, str]]:
+    """What two relations join on, as pairs of texts."""
+    if on is None:
+        raise SchemaError(
+            f"Say on which columns {left} and {right} join: on='k', ['k1', 'k2'] or a mapping."
+        )
+    if isinstance(on, str):
+        return [(on, on)]
+    if not isinstance(on, Iterable):
+        raise SchemaError(f"on is a column, a list of columns or {{left: right}}; got {on!r}.")
+    pairs = list(on.items()) if isinstance(on, Mapping) else [(name, name) for name in on]
+    if not pairs:
+        raise SchemaError(f"The join of {left} and {right} names no column.")
+    return pairs
+
+
+def classes_of(
+    relations: Mapping[str, Relation], joins: Iterable[Join]
+) -> list[tuple[ColumnName, ...]]:
+    """All columns of these relations, those together that the joins make equal."""
+    columns = ((name, column) for name, r in relations.items() for column in r.columns)
+    return column_classes(columns, joins)
+
+
 def column_classes(
     columns: Iterable[ColumnName], joins: Iterable[Join]
 ) -> list[tuple[ColumnName, ...]]:

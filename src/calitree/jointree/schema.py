@@ -182,10 +182,10 @@ class Schema:
 
     def column(self, text: str, among: Iterable[str] | None = None) -> Resolved:
         """Resolve a column given as text: `relation.column`, a bare name, or with SQL quotes."""
-        found = self.column_or_node(text, among)
-        if not isinstance(found, Resolved):
+        column = self.column_or_node(text, among)
+        if not isinstance(column, Resolved):
             raise QueryError(f"{text!r} is not a column; write relation.column, or its bare name.")
-        return found
+        return column
 
     def column_or_node(self, text: str, among: Iterable[str] | None = None) -> Resolved | exp.Expr:
         """What a text stands for, if it names a column; else the expression that it is, as parsed."""

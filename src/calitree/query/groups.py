@@ -35,7 +35,7 @@ class DerivedColumn(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Groups:
+class GroupColumns:
     """The columns of a result that are grouped by, and what they are computed from."""
 
     columns: tuple[tuple[str, str], ...] = ()
@@ -56,19 +56,19 @@ class Groups:
         return tuple(kept)
 
 
-def groups_of(schema: Schema, given: GroupBy, joined: Sequence[str]) -> Groups:
+def groups_of(schema: Schema, given: GroupBy, joined: Sequence[str]) -> GroupColumns:
     """Resolve and check what a question groups by."""
     columns: list[tuple[str, str]] = []
     derived: dict[DerivedColumn, None] = {}
     folded: dict[str, Expression] = {}
     for name, text in named_groups(given):
-        found = schema.column_or_node(text, joined)
-        if isinstance(found, Resolved):
-            columns.append((name, found.attribute))
+        given_as = schema.column_or_node(text, joined)
+        if isinstance(given_as, Resolved):
+            columns.append((name, given_as.attribute))
             continue
-        if isinstance(found, exp.Star) or found.find(exp.Star):
+        if isinstance(given_as, exp.Star) or given_as.find(exp.Star):
             raise QueryError(f"{text!r} is not a column; write relation.column, or its bare name.")
-        expression = typed(found, lambda table, column: schema.resolve(table, column, joined))
+        expression = typed(given_as, lambda table, column: schema.resolve(table, column, joined))
         able = owners(expression.node)
         if able is None or expression.kind in (Kind.NULL, Kind.OTHER):
             raise QueryError(f"{shortened(text)} has no column whose values make groups.")
@@ -84,7 +84,7 @@ def groups_of(schema: Schema, given: GroupBy, joined: Sequence[str]) -> Groups:
                 attribute += "'"
             folded[attribute] = expression
             columns.append((name, attribute))
-    return Groups(tuple(columns), tuple(derived), tuple(folded.items()))
+    return GroupColumns(tuple(columns), tuple(derived), tuple(folded.items()))
 
 
 def _derived(

@@ -63,7 +63,14 @@ class FromItem:
             attributes[attribute] = label
             computed.append(f"{text} AS {name}")
             unbounded |= used
-        return cls(index, table, attributes, fields, tuple(computed), frozenset(unbounded))
+        return cls(
+            index,
+            table,
+            attributes,
+            fields=fields,
+            computed=tuple(computed),
+            unbounded=frozenset(unbounded),
+        )
 
     def derived(self, expression: Expression, name: str, utc: bool) -> tuple[str, Field, set[str]]:
         """An expression over its attributes in SQL, and the column of that name which it makes.
