@@ -160,6 +160,36 @@ def test_explanation_and_regression() -> None:
     model = wide.linear_regression(target="fare", features=["late", "initial"])
     assert {"late", "initial"} == set(model.feature_names_in_)
     assert "late" in str(wide.why("n", where="holiday", attributes=["late", "initial"]))
+    assert wide.why("n", where="holiday").rows
+
+
+def test_relations_left_out_and_added() -> None:
+    wide = wide_of("local")
+    alone = wide.query(["late"], relations=["flights"], measures=["n"]).rows()
+    assert sorted(alone, key=str) == [
+        {"late": False, "n": 2},
+        {"late": None, "n": 1},
+        {"late": True, "n": 3},
+    ]
+    two = wide.query(["late", "initial"], relations=["flights", "carriers"], measures=["n"])
+    assert sum(row["n"] for row in two.rows()) == 5
+    asked = [{"group_by": ["late"], "relations": ["flights", "carriers"]}]
+    assert wide.verify(asked).ok
+    sizes = {"code": ["AA", "DL"], "size": [100, 50]}
+    larger = wide.augment(sizes, on={"carriers.code": "code"}, name="sizes")
+    assert larger.verify([{"group_by": ["late", "size > 60", "initial"]}]).ok
+
+
+def test_an_expression_that_fails_of_other_rows() -> None:
+    """Values of another relation are in the same dictionary, and need not convert."""
+    digits = [str(i % 50) for i in range(20_000)]
+    g = ct.JoinGraph(engine="local")
+    g.add_relation("codes", {"code": [*map(str, range(50)), "none"]})
+    g.add_relation("facts", {"code": digits})
+    g.add_join("codes", "facts", on="code")
+    wide = g.calibrate()
+    rows = wide.query(group_by=["cast(facts.code as int) % 2"]).rows()
+    assert sorted(row["n"] for row in rows) == [10_000, 10_000]
 
 
 ERRORS: dict[str, tuple[Callable[[ct.JoinGraph], Any], type[Exception], str]] = {

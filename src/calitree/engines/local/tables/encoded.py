@@ -6,6 +6,7 @@ These are computed when first asked for and then kept while there is room, and s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from operator import attrgetter
 from typing import Any
 
@@ -20,6 +21,7 @@ from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.spaces import RowIndex, Space, padded_size, place
 from calitree.engines.local.join.trie import Tries
 from calitree.engines.local.tables.filters import evaluated
+from calitree.errors import ExpressionError
 from calitree.interrupts import run
 from calitree.memory.budgeted_cache import BudgetedCache
 from calitree.sql.evaluator import evaluate
@@ -99,17 +101,18 @@ class EncodedTable:
     def _derive(self, attribute: str, label: str) -> Codes:
         """The codes of a derived attribute; of one that has codes, each value is looked at once."""
         (expression, key), dictionary = self.computed[label], self.book.dictionary(attribute)
-        names = dict(key)
-        by_value = len(key) == 1 and self._is_derived_by_value(*key[0])
-        codes = self.codes(key[0][0], names) if by_value else None
-        columns = {a: self._column(a, c) if codes is None else self._domain(a) for a, c in key}
-        length = self.rows if codes is None else len(columns[key[0][0]])
-        values = run(lambda: evaluate(expression.node, columns, length), length)
-        derived = dictionary.encode(values)
-        return derived if codes is None else derived[codes]
-
-    def _domain(self, attribute: str) -> pa.Array:
-        return self.book.dictionary(attribute).domain
+        if len(key) == 1 and self._is_derived_by_value(*key[0]):
+            ((of, _),) = key
+            codes, domain = self.codes(of, dict(key)), self.book.dictionary(of).domain
+            with suppress(ExpressionError):  # of a value that other rows have, perhaps
+                values = run(
+                    lambda: evaluate(expression.node, {of: domain}, len(domain)), len(domain)
+                )
+                return dictionary.encode(values)[codes]
+        columns = {a: self._column(a, c) for a, c in key}
+        return dictionary.encode(
+            run(lambda: evaluate(expression.node, columns, self.rows), self.rows)
+        )
 
     def _is_derived_by_value(self, attribute: str, column: str) -> bool:
         """Whether there are codes to derive others from, and fewer values than rows."""
