@@ -661,6 +661,37 @@ FILTERS = [
         "In 'CAST(price AS DATE) = day': an integer cannot be cast to a date.",
     ),
     Case(
+        "a bin of no width",
+        where("bin(price, 0) = 1"),
+        ExpressionError,
+        "In 'BIN(price, 0) = 1': the width of a bin is more than 0, not 0.",
+    ),
+    Case(
+        "a bin of a column's width",
+        where("bin(price, store) = 1"),
+        ExpressionError,
+        "In 'BIN(price, store) = 1': the width of a bin is a number, not store.",
+    ),
+    Case(
+        "half a bin",
+        where("width_bucket(price, 0, 10, 2.5) = 1"),
+        ExpressionError,
+        "In 'WIDTH_BUCKET(price, 0, 10, 2.5) = 1': WIDTH_BUCKET has a whole number of bins, not 2.5.",
+    ),
+    Case(
+        "bins between equal bounds",
+        where("width_bucket(price, 10, 10, 2) = 1"),
+        ExpressionError,
+        "In 'WIDTH_BUCKET(price, 10, 10, 2) = 1': the bounds of WIDTH_BUCKET are two different numbers.",
+    ),
+    Case(
+        "a dimension of two relations",
+        lambda: wide().cube(["price > length(city)"]),
+        QueryError,
+        "'price > length(city)' is computed from several relations, so no message has its values; take "
+        "the columns that it needs as dimensions.",
+    ),
+    Case(
         "part of a date that is none",
         where("extract(century from day) = 1"),
         ExpressionError,

@@ -20,7 +20,7 @@ from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.spaces import RowIndex, Space, padded_size, place
 from calitree.engines.local.join.trie import Tries
-from calitree.engines.local.tables.filters import evaluated
+from calitree.engines.local.tables.filters import computed, evaluated
 from calitree.errors import ExpressionError
 from calitree.interrupts import run
 from calitree.memory.budgeted_cache import BudgetedCache
@@ -110,9 +110,8 @@ class EncodedTable:
                 )
                 return dictionary.encode(values)[codes]
         columns = {a: self._column(a, c) for a, c in key}
-        return dictionary.encode(
-            run(lambda: evaluate(expression.node, columns, self.rows), self.rows)
-        )
+        values = run(lambda: computed(expression, columns, self.rows, self.book.threads), self.rows)
+        return dictionary.encode(values)
 
     def _is_derived_by_value(self, attribute: str, column: str) -> bool:
         """Whether there are codes to derive others from, and fewer values than rows."""
