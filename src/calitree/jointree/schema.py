@@ -124,12 +124,12 @@ class Schema:
 
         In place of its table it may have another of the same columns.
         """
-        derived = self.derived_of[name]
-        return Input(
-            self.relations[name].table if table is None else table,
-            {a: c for a, c in self.columns_of[name].items() if a not in derived},
-            {attribute: derived[attribute] for attribute in wanted if attribute in derived},
-        )
+        table = self.relations[name].table if table is None else table
+        columns, derived = self.columns_of[name], self.derived_of[name]
+        if not derived:
+            return Input(table, columns)
+        stored = {a: column for a, column in columns.items() if a not in derived}
+        return Input(table, stored, {a: derived[a] for a in wanted if a in derived})
 
     def inlined(self, expression: Expression, relations: Iterable[str]) -> Expression:
         """An expression with the definitions of these relations' derived attributes in their place."""
