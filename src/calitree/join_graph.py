@@ -14,21 +14,22 @@ from calitree.errors import QueryError, SchemaError, TreeError
 from calitree.integrity import GraphCheck, check_graph
 from calitree.jointree.attributes import check_classes, graph_schema
 from calitree.jointree.decompose import NO_RELATION, given_tree, join_tree
+from calitree.jointree.derived import key_text, of_one_kind, with_column, with_key
 from calitree.jointree.from_clause import HOWS, from_clause
 from calitree.jointree.hypertree import Hypertree
-from calitree.jointree.joins import On, checked_join, checked_name
+from calitree.jointree.joins import On, checked_join, checked_name, join_pairs
 from calitree.jointree.schema import (
     Join,
     Relation,
     Schema,
-    find_column,
     find_relation,
 )
 from calitree.progress import Progress
 from calitree.query.binder import MeasureLike, Question, check_list
+from calitree.query.groups import GroupBy, kept_groups
 from calitree.saved.guard.trust import Allow
 from calitree.saved.reader import read_tree
-from calitree.sql.quoting import column_text, name_text
+from calitree.sql.quoting import name_text
 from calitree.wide_table import WideTable
 
 
@@ -90,7 +91,8 @@ class JoinGraph:
         Args:
             left: The name of a relation.
             right: That of another.
-            on: A column that both have, a list of such columns, or `{"left_column": "right_column"}`.
+            on: A column that both have, a list of such columns, or `{"left_column": "right_column"}`;
+                in place of a column also an expression over columns of its relation.
             how: Which rows stay that have no partner: those of neither relation (`"inner"`), of the left one
                 (`"left"`), the right one (`"right"`) or both (`"full"`). Joins mean what they mean in
                 SQL, in the order in which they are declared; `from_clause` shows it.
@@ -116,10 +118,37 @@ class JoinGraph:
             raise SchemaError(
                 f"{left} cannot join itself; add its table a second time under another name."
             )
-        pairs = tuple((find_column(x, a), find_column(y, b)) for x, y in _pairs(left, right, on))
-        join = checked_join(a, b, Join(a.name, b.name, pairs, how))
-        check_classes(graph_schema(self._relations, (*self._joins, join)), join)
+        pairs = []
+        for x, y in join_pairs(left, right, on):
+            (a, x), (b, y) = with_key(a, x), with_key(b, y)
+            pairs.append((x, y))
+        a, b, join = of_one_kind(a, b, Join(a.name, b.name, tuple(pairs), how))
+        relations = {**self._relations, a.name: a, b.name: b}
+        check_classes(graph_schema(relations, (*self._joins, checked_join(a, b, join))), join)
+        self._relations = relations
         self._joins.append(join)
+
+    def add_column(self, relation: str, name: str, expression: str) -> None:
+        """Declare a derived column: from now on it is a column of the relation like any other.
+
+        It is computed where it is needed, also of rows that are inserted later.
+
+        Args:
+            relation: The name of a relation.
+            name: What the column is called.
+            expression: SQL over columns of this relation, derived ones included.
+
+        Raises:
+            SchemaError: The name is taken or is no name, or a column is unknown or of another relation.
+            ExpressionError: The expression does not parse, is an aggregate, or has no column.
+
+        Example:
+            >>> graph.add_column("sales", "dear", "price >= 10")
+            >>> graph.calibrate().query(["dear"]).rows()
+            [{'dear': True, 'n': 2}, {'dear': False, 'n': 1}]
+        """
+        known = find_relation(relation, self._relations)
+        self._relations[known.name] = with_column(known, name, expression)
 
     def from_clause(self) -> str:
         """The join of all relations as SQL: what a question is asked about.
@@ -137,7 +166,7 @@ class JoinGraph:
         if not self._relations:
             raise TreeError(NO_RELATION)
         clause = from_clause(self._relations, self._joins)
-        return clause.sql(name_text, column_text)
+        return clause.sql(name_text, lambda name, key: key_text(self._relations[name], key))
 
     @property
     def schema(self) -> Schema:
@@ -198,7 +227,7 @@ class JoinGraph:
     def calibrate(
         self,
         measures: Mapping[str, MeasureLike] | None = None,
-        group_by: Sequence[str] = (),
+        group_by: GroupBy = (),
         where: str | None = None,
         *,
         tree: Hypertree | None = None,
@@ -210,7 +239,7 @@ class JoinGraph:
 
         Args:
             measures: Aggregates by name, as SQL; `{"n": "count(*)"}` by default.
-            group_by: The columns that the pivot query groups by.
+            group_by: The columns and expressions that the pivot query groups by.
             where: The pivot query's filter, as SQL.
             tree: A tree made by `hypertree`; the computed one by default.
             memory_limit: Bytes that may be kept to be used again, beside the data: messages, plans, what
@@ -246,7 +275,7 @@ class JoinGraph:
             self.engine,
             tree if tree is not None else self.hypertree(),
             {"n": "count(*)"} if measures is None else measures,
-            Question(tuple(group_by), where),
+            Question(kept_groups(group_by), where),
             memory_limit=memory_limit,
             maintenance=maintenance,
         )
@@ -321,18 +350,3 @@ def open_tree(
         [{'n': 2}]
     """
     return WideTable(*read_tree(path, engine_of(engine), version, allow, memory_limit))
-
-
-def _pairs(left: str, right: str, on: On | None) -> list[tuple[str, str]]:
-    if on is None:
-        raise SchemaError(
-            f"Say on which columns {left} and {right} join: on='k', ['k1', 'k2'] or a mapping."
-        )
-    if isinstance(on, str):
-        return [(on, on)]
-    if not isinstance(on, Iterable):
-        raise SchemaError(f"on is a column, a list of columns or {{left: right}}; got {on!r}.")
-    pairs = list(on.items()) if isinstance(on, Mapping) else [(name, name) for name in on]
-    if not pairs:
-        raise SchemaError(f"The join of {left} and {right} names no column.")
-    return pairs

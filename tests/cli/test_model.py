@@ -84,6 +84,18 @@ def test_the_pivot(tmp_path: Path) -> None:
     assert wide.plan(group_by=["city"], where="price > 5").computed == ()
 
 
+def test_derived_columns_and_named_groups(tmp_path: Path) -> None:
+    columns = '[columns]\nsales.dear = "price > 15"\nstores.capital = "city = \'Quito\'"\n'
+    pivot = '[pivot]\ngroup_by = {dear = "dear", initial = "left(city, 1)"}\n'
+    file = shop.write(tmp_path, RELATIONS + columns + JOIN + pivot)
+    model = ModelFile.read(file)
+    wide = model.calibrate(model.graph("local"))
+    assert wide.plan(group_by={"dear": "dear", "initial": "left(city, 1)"}).computed == ()
+    asked = {"group_by": ["dear", "capital"]}
+    assert wide.query(**asked).columns == ["dear", "capital", "n"]
+    assert wide.verify([asked]).ok
+
+
 def test_what_editors_leave_before_the_text(tmp_path: Path) -> None:
     file = shop.write(tmp_path)
     file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
@@ -105,7 +117,8 @@ def test_what_editors_leave_before_the_text(tmp_path: Path) -> None:
         ),
         (
             "[views]\n",
-            ": the file has 'views', which means nothing. There are: joins, measures, pivot, relations.",
+            ": the file has 'views', which means nothing. There are: columns, joins, measures, pivot, "
+            "relations.",
         ),
         ("[relations]\nsales = 5\n", ": relation sales is a path or a table, not 5."),
         ("[relations]\nsales = []\n", ": relation sales is a path or a table, not []."),
@@ -124,6 +137,14 @@ def test_what_editors_leave_before_the_text(tmp_path: Path) -> None:
         (
             RELATIONS + JOIN + "[pivot]\nwher = 'x'\n",
             ": [pivot] has 'wher', which means nothing. Did you mean where?",
+        ),
+        (
+            RELATIONS + "[columns]\ndear = 'price > 15'\n",
+            ": columns are relation.name = \"expression\", not 'price > 15'.",
+        ),
+        (
+            RELATIONS + "[columns]\nsales.dear = 15\n",
+            ": column sales.dear is SQL text, not 15.",
         ),
         (
             RELATIONS + JOIN + "[pivot]\ngroup_by = 'city'\n",

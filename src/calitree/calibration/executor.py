@@ -68,6 +68,7 @@ def _answer(snapshot: Snapshot, question: Question, is_main: bool) -> Answer:
         state.store.keep(message)
     if is_pivot:
         _remember(snapshot, table)
+    table = compiled.projection.folded(state.engine, table)
     return Answer(compiled.projection, compiled.plan, measured, table)
 
 
@@ -185,8 +186,10 @@ def _adjusted(snapshot: Snapshot) -> Answer | None:
         if table is None:
             return None
         _remember(snapshot, table)
+    projection = snapshot.bind(state.pivot)
+    table = projection.folded(state.engine, table)
     measured = Measured(table.rows, time.perf_counter() - began)
-    return Answer(snapshot.bind(state.pivot), adjust.plan, {None: measured}, table)
+    return Answer(projection, adjust.plan, {None: measured}, table)
 
 
 def _remember(snapshot: Snapshot, answer: Table) -> None:

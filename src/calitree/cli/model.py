@@ -4,6 +4,9 @@
 sales = "data/sales/*.parquet"        # paths are relative to this file
 stores = "data/stores.parquet"
 
+[columns]                             # may be left out: columns derived from others
+sales.dear = "price > 100"
+
 [[joins]]
 left = "sales"
 right = "stores"
@@ -14,7 +17,7 @@ n = "count(*)"
 revenue = "sum(sales.price)"
 
 [pivot]                               # may be left out
-group_by = ["stores.city"]
+group_by = ["stores.city"]            # or {name = "month(sales.day)"}
 where = "sales.price > 0"
 """
 
@@ -25,18 +28,19 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from calitree.errors import ModelError, did_you_mean, shortened
 from calitree.join_graph import JoinGraph
 from calitree.progress import Progress
+from calitree.query.groups import GroupBy, kept_groups
 from calitree.storage.filesystem import check_path, expanded, is_url
 from calitree.storage.listing import looks_like_a_path
 from calitree.wide_table import WideTable
 
-SECTIONS = ("relations", "joins", "measures", "pivot")
+SECTIONS = ("relations", "columns", "joins", "measures", "pivot")
 JOIN = ("left", "right", "on")
 JOIN_OPTIONS = ("how",)
 PIVOT = ("group_by", "where")
@@ -58,8 +62,10 @@ class ModelFile:
     relations: Mapping[str, Any]
     joins: tuple[Mapping[str, Any], ...]
     measures: Mapping[str, str]
-    group_by: tuple[str, ...] = ()
+    group_by: GroupBy = ()
     where: str | None = None
+    columns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By relation, the derived columns and their definitions."""
 
     @classmethod
     def read(cls, path: str | Path) -> ModelFile:
@@ -86,22 +92,26 @@ class ModelFile:
         pivot = _table(path, given, "pivot")
         _only(path, "[pivot]", pivot, PIVOT)
         group_by = pivot.get("group_by", [])
-        if not isinstance(group_by, list):
+        if not isinstance(group_by, list | dict):
             raise ModelError(f"{path}: group_by is a list of columns, not {group_by!r}.")
         return cls(
             path=path,
             relations=relations,
             joins=tuple(joins),
             measures=measures,
-            group_by=tuple(group_by),
+            group_by=kept_groups(group_by),
             where=pivot.get("where"),
+            columns=_columns(path, _table(path, given, "columns")),
         )
 
     def graph(self, engine: Any = None) -> JoinGraph:
-        """The relations and joins."""
+        """The relations, derived columns and joins."""
         graph = JoinGraph(engine)
         for name, source in self.relations.items():
             graph.add_relation(name, self._located(name, source))
+        for relation, columns in self.columns.items():
+            for name, expression in columns.items():
+                graph.add_column(relation, name, expression)
         for join in self.joins:
             options = {key: join[key] for key in JOIN_OPTIONS if key in join}
             graph.add_join(join["left"], join["right"], on=join["on"], **options)
@@ -160,6 +170,16 @@ def _table(path: Path, given: Mapping[str, Any], name: str) -> Mapping[str, Any]
     if not isinstance(section, dict):
         raise ModelError(f"{path}: {name} is a section, [{name}], not {section!r}.")
     return section
+
+
+def _columns(path: Path, given: Mapping[str, Any]) -> Mapping[str, Mapping[str, str]]:
+    for relation, columns in given.items():
+        if not isinstance(columns, dict):
+            raise ModelError(f'{path}: columns are relation.name = "expression", not {columns!r}.')
+        for name, text in columns.items():
+            if not isinstance(text, str):
+                raise ModelError(f"{path}: column {relation}.{name} is SQL text, not {text!r}.")
+    return given
 
 
 def _only(path: Path, where: str, given: Mapping[str, Any], known: Iterable[str]) -> None:

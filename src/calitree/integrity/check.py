@@ -45,7 +45,8 @@ def check_graph(
         for done, (name, keys) in enumerate(wanted.items()):
             table = schema.relations[name].table
             watch = listener.begin(done, total, name, f"keys of {name}", table.rows)
-            tables = counts_by_key(engine, table, keys, watch)
+            given = schema.input_of(name, (a for key in keys for a, _ in key))
+            tables = counts_by_key(engine, given, keys, watch)
             messages |= zip([(name, key) for key in keys], tables, strict=True)
         for join, sides in joins:
             left, right = (_counts(engine, schema, messages[side], side) for side in sides)

@@ -8,7 +8,7 @@ messages from where nothing of this is seen can be reused.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from calitree.errors import QueryError
@@ -109,6 +109,16 @@ def remaining_tree(tree: Hypertree, schema: Schema) -> Hypertree:
         own = {name for name, span in spans.items() if bag.name in span}
         bags.append(replace(bag, attributes=(bag.attributes - changed) | own))
     return replace(tree, bags=tuple(bags), relations=relations, whole=tree)
+
+
+def with_columns(tree: Hypertree, columns: Iterable[tuple[str, str, object]]) -> Hypertree:
+    """The tree in which relations have more columns: the relation and the name of each come first."""
+    bags, relations = {bag.name: bag for bag in tree.bags}, dict(tree.relations)
+    for relation, column, *_ in columns:
+        home, added = bags[tree.home(relation)], {f"{relation}.{column}"}
+        bags[home.name] = replace(home, attributes=home.attributes | added)
+        relations[relation] |= added
+    return replace(tree, bags=tuple(bags.values()), relations=relations) if columns else tree
 
 
 def _owners(relations: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:

@@ -33,7 +33,7 @@ class SavedTree:
     bags: tuple[BagParts, ...]
     edges: Pairs
     measures: dict[str, str | CustomMeasure]
-    group_by: tuple[str, ...]
+    group_by: tuple[str, ...] | dict[str, str]
     where: str | None
     memory_limit: Count
     maintenance: Mode = "lazy"
@@ -42,7 +42,9 @@ class SavedTree:
     matches: tuple[str, ...] = ()
     """Those of `attributes` by which outer joins find partners."""
     added: tuple[str, ...] = ()
-    cubes: tuple[tuple[tuple[str, ...], str | None], ...] = field(
+    columns: tuple[tuple[str, str, str], ...] = ()
+    """Derived columns: the relation, the name and the text of each, in the order of their declaration."""
+    cubes: tuple[tuple[tuple[str, ...] | dict[str, str], str | None], ...] = field(
         default=(), metadata={"json": "further"}
     )
     """The pivots of cubes: by what they group, and their filter."""
@@ -60,7 +62,7 @@ class SavedTree:
     def shape(self) -> tuple[object, ...]:
         """What all versions of one tree have in common."""
         bags = tuple((*bag, frozenset()) if len(bag) == 3 else bag for bag in self.bags)
-        return self.joins, self.hows, self.attributes, bags, self.edges
+        return self.joins, self.hows, self.attributes, bags, self.edges, self.columns
 
     @property
     def first_joins(self) -> tuple[Join, ...]:

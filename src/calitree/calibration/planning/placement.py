@@ -205,9 +205,13 @@ class Placement:
         """Where each annotation takes effect, given the root; Σ where the pivot's γ is not wanted."""
         tree, query = self.tree, self.query
         dropped = (attribute for attribute in pivot.query.keep if attribute not in query.keep)
-        groups: list[GroupBy | SumOut] = [*map(GroupBy, query.keep), *map(SumOut, dropped)]
+        groups: list[tuple[GroupBy | SumOut, Hypertree]] = [
+            *((GroupBy(attribute), tree) for attribute in query.keep),
+            *((SumOut(attribute), pivot.tree) for attribute in dropped),
+        ]
         result: list[tuple[Annotation, str]] = [
-            (group, tree.nearest(tree.holders((group.attribute,)), root)) for group in groups
+            (group, tree.nearest(holding.holders((group.attribute,)), root))
+            for group, holding in groups
         ]
         parents = dict(tree.upward(root))
         for bag in tree.bags:

@@ -98,6 +98,9 @@ class TaskScan:
                     if isinstance(factor, Lifted) and factor.input == self.relation:
                         needed = needed.union(*(e.attributes for e in factor.expressions))
         own = inputs[self.relation].attributes
+        for attribute, expression in inputs[self.relation].derived.items():
+            if attribute in needed:
+                needed |= expression.attributes
         return {name: column for name, column in own.items() if name in needed}
 
     @property
@@ -146,7 +149,9 @@ class TaskScan:
     def _over(self, engine: LocalEngine, rows: pa.Table, outputs: Sequence[Output]) -> Contraction:
         inputs = list(self.contraction.inputs)
         inputs[self.relation] = Input(
-            EncodedRelation(engine.book, ArrowColumns(rows)), self.attributes
+            EncodedRelation(engine.book, ArrowColumns(rows)),
+            self.attributes,
+            inputs[self.relation].derived,
         )
         return Contraction(tuple(inputs), tuple(outputs))
 
@@ -230,6 +235,7 @@ class Tasks:
             name=uuid4().hex,
             source=source,
             relation=scan.relation,
+            derived=inputs[scan.relation].derived,
             messages={at: sent_input(inputs[at]) for at in scan.messages},
             outputs=outputs,
             limit=self.limit // (mergers or tasks),

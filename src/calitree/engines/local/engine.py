@@ -255,7 +255,7 @@ class LocalEngine:
         for i, given in enumerate(inputs):
             if not isinstance(given.table, EncodedTable):
                 raise EngineError(f"The local engine cannot read a {type(given.table).__name__}.")
-            leg = Leg(given.table, given.attributes, match=given.match)
+            leg = Leg(given.table, given.table.names_of(given), match=given.match)
             legs[i] = leg if leg.has_unmatched else replace(leg, match=None)
         relations = {i: leg for i, leg in legs.items() if isinstance(leg.table, EncodedRelation)}
         leg_of = {i: i for i in legs}
@@ -302,6 +302,6 @@ def _kinds(inputs: Sequence[Input], output: Output) -> dict[str, Kind]:
     """The kinds of the attributes that an output keeps."""
     kinds = {}
     for attribute in output.keep:
-        holder = next(inputs[i] for i in output.inputs if attribute in inputs[i].attributes)
-        kinds[attribute] = holder.table.kinds[holder.attributes[attribute]]
+        holder = next(inputs[i] for i in output.inputs if inputs[i].has(attribute))
+        kinds[attribute] = holder.kind(attribute)
     return kinds

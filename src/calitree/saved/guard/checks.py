@@ -17,7 +17,7 @@ from calitree.jointree.joins import checked_name, classes_of_pairs, joint_kind
 from calitree.jointree.schema import Attribute, ColumnName
 from calitree.saved.guard.trust import outside_path
 from calitree.saved.manifest import Manifest
-from calitree.saved.tree_codec import hypertree
+from calitree.saved.tree_codec import derived_columns, hypertree
 from calitree.saved.tree_record import SavedTree
 from calitree.storage.arrow_types import schema_of_text
 from calitree.storage.filesystem import reason
@@ -33,7 +33,8 @@ def check(manifest: Manifest, place: str) -> None:
         for relation in manifest.relations:
             names.append(checked_name(relation.name, names))
             _check_relation(relation)
-        tree, columns = manifest.tree, _columns(manifest.relations)
+        tree = manifest.tree
+        columns = _columns(tree, manifest.relations)
         attributes_of = _attributes_of(tree, columns)
         bags = hypertree(tree, attributes_of)
         for name in (*tree.added, *tree.read_files, *tree.read_segments):
@@ -103,8 +104,13 @@ def _check_source(name: str, source: Source) -> None:
 # -- the tree -------------------------------------------------------------------------------------
 
 
-def _columns(relations: Iterable[SavedRelation]) -> dict[ColumnName, Kind]:
-    return {(r.name, column): kind for r in relations for column, kind in r.kinds.items()}
+def _columns(tree: SavedTree, relations: Iterable[SavedRelation]) -> dict[ColumnName, Kind]:
+    """All columns of relations, and their kinds; those that are derived come last."""
+    kinds = {relation.name: relation.kinds for relation in relations}
+    columns = {(name, column): kind for name in kinds for column, kind in kinds[name].items()}
+    for name, derived in derived_columns(tree, kinds).items():
+        columns |= {(name, column): definition.kind for column, definition in derived.items()}
+    return columns
 
 
 def _attributes_of(

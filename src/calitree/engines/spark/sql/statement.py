@@ -56,14 +56,14 @@ class SelectStatement:
 
 def write_output(inputs: Sequence[Input], output: Output, utc: bool) -> SelectStatement:
     """The statement that computes `output`."""
-    items = [FromItem.of(inputs, i) for i in output.inputs]
+    items = [FromItem.of(inputs, i, utc) for i in output.inputs]
     return _Select(items, output, utc).aggregation()
 
 
 def write_selection(given: Input, where: Expression, utc: bool) -> SelectStatement:
     """The statement for the rows of one relation that pass a filter."""
     output = Output((0,), (where,), (), ())
-    return _Select([FromItem.of([given], 0)], output, utc).selection()
+    return _Select([FromItem.of([given], 0, utc)], output, utc).selection()
 
 
 class _Select:
@@ -77,6 +77,7 @@ class _Select:
         self.select: list[str] = []
         self.fields: dict[str, Field] = {}
         self.to_measure: dict[int, set[str]] = {}
+        self.measure({column for item in items for column in item.unbounded})
 
     def aggregation(self) -> SelectStatement:
         keep = [self.tables.holder(name).attribute(name) for name in self.output.keep]
@@ -247,7 +248,7 @@ class _Select:
 
     def measure(self, columns: set[str]) -> None:
         """Note that the bounds of these columns, and the numbers of rows, may save a wider type."""
-        for item in self.tables.items:
+        for item in self.tables.items if columns else ():
             names = {name for name in item.table.fields if item.column(name) in columns}
             if names or item.table.known_rows is None:
                 self.to_measure.setdefault(item.index, set()).update(names)
