@@ -12,7 +12,8 @@ from calitree.engines.api.protocol import Engine
 from calitree.engines.registry import engine_of
 from calitree.errors import QueryError, SchemaError, TreeError
 from calitree.integrity import GraphCheck, check_graph
-from calitree.jointree.decompose import given_tree, join_tree
+from calitree.jointree.conditions import with_condition
+from calitree.jointree.decompose import check_connected, given_tree, join_tree
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.joins import On, checked_join, checked_name, column_classes, joint_kind
 from calitree.jointree.schema import (
@@ -91,20 +92,20 @@ class JoinGraph:
             right: That of another.
             on: A column that both have, a list of such columns, or `{"left_column": "right_column"}`.
             how: Only `"inner"` is supported.
-            condition: Not supported: joins are on equal columns.
+            condition: A condition over columns of the two, as SQL, instead of `on` or beside it. Its
+                equalities of columns are taken as if they stood in `on`.
 
         Raises:
-            SchemaError: A relation or a column is unknown, the columns cannot be equal, or the join would
-                make two columns of one relation equal.
+            SchemaError: A relation or a column is unknown, the columns cannot be equal, the join would
+                make two columns of one relation equal, or the condition does not compare the two.
+            ExpressionError: The condition does not parse.
 
         Example:
             >>> graph.add_relation("cities", {"city": ["Quito"], "people": [2_700_000]})
             >>> graph.add_join("stores", "cities", on="city")
+            >>> graph.add_relation("sizes", {"size": ["small", "large"], "least": [0, 15]})
+            >>> graph.add_join("sales", "sizes", condition="price >= least")
         """
-        if condition is not None:
-            raise SchemaError(
-                "Joins by a condition are not supported in this version; join on columns."
-            )
         if how != "inner":
             raise SchemaError(
                 f"how={how!r} is not supported in this version: joins are inner. Rows without a partner "
@@ -115,8 +116,12 @@ class JoinGraph:
             raise SchemaError(
                 f"{left} cannot join itself; add its table a second time under another name."
             )
-        pairs = tuple((find_column(x, a), find_column(y, b)) for x, y in _pairs(left, right, on))
-        self._unite(checked_join(a, b, Join(a.name, b.name, pairs)))
+        given = [] if on is None and condition is not None else _pairs(left, right, on)
+        pairs = tuple((find_column(x, a), find_column(y, b)) for x, y in given)
+        join = Join(a.name, b.name, pairs)
+        if condition is not None:
+            join = with_condition(a, b, join, condition)
+        self._unite(checked_join(a, b, join))
 
     def _unite(self, join: Join) -> None:
         """Make the columns of a join one attribute each."""
@@ -155,6 +160,7 @@ class JoinGraph:
         *,
         empty: Mapping[str, Sequence[str]] | None = None,
         redundant: bool = False,
+        cross_join: bool = False,
     ) -> Hypertree:
         """The junction hypertree of this graph: computed, or as you give it.
 
@@ -168,6 +174,7 @@ class JoinGraph:
             empty: Empty bags to add, each a view of columns that one bag has together.
             redundant: Give relations that close a cycle a bag of their own too, around empty bags. Messages
                 are larger then, but one relation can change without joining the others again.
+            cross_join: Join the parts of a graph that is not connected: all combinations of their rows.
 
         Returns:
             The tree, for `calibrate`.
@@ -187,11 +194,12 @@ class JoinGraph:
                 "each relation and one that lists only columns."
             )
         if bags is not None:
+            check_connected(schema, cross_join)
             tree = given_tree(schema, bags, edges or (), mapping or {})
         elif edges is not None or mapping is not None:
             raise TreeError("edges and mapping describe bags: give bags too.")
         else:
-            tree = join_tree(schema, redundant=redundant)
+            tree = join_tree(schema, redundant=redundant, cross_join=cross_join)
         for name, columns in (empty or {}).items():
             if isinstance(columns, str):
                 raise TreeError(f"Empty bag {name} is a list of columns, not one text.")
@@ -205,6 +213,7 @@ class JoinGraph:
         where: str | None = None,
         *,
         tree: Hypertree | None = None,
+        cross_join: bool = False,
         memory_limit: int | None = None,
         maintenance: Mode = "lazy",
         progress: Progress | bool | None = None,
@@ -216,6 +225,7 @@ class JoinGraph:
             group_by: The columns that the pivot query groups by.
             where: The pivot query's filter, as SQL.
             tree: A tree made by `hypertree`; the computed one by default.
+            cross_join: As for `hypertree`, whose tree it is by default.
             memory_limit: Bytes that may be kept to be used again, beside the data: messages, plans, what
                 was computed of columns. By default a quarter of the machine's memory, but at least 1 GB.
                 Trees of one graph share the largest of their limits; `WideTable.memory` tells who holds
@@ -247,7 +257,7 @@ class JoinGraph:
         branch = Branch.new(
             self.schema,
             self.engine,
-            tree if tree is not None else self.hypertree(),
+            tree if tree is not None else self.hypertree(cross_join=cross_join),
             {"n": "count(*)"} if measures is None else measures,
             Question(tuple(group_by), where),
             memory_limit=memory_limit,

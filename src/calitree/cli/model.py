@@ -8,6 +8,7 @@ stores = "data/stores.parquet"
 left = "sales"
 right = "stores"
 on = "store_nbr"                      # or ["k1", "k2"], or {left_column = "right_column"}
+                                      # condition = "sales.day >= stores.opened" beside or instead of it
 
 [measures]
 n = "count(*)"
@@ -37,7 +38,7 @@ from calitree.storage.listing import looks_like_a_path
 from calitree.wide_table import WideTable
 
 SECTIONS = ("relations", "joins", "measures", "pivot")
-JOIN = ("left", "right", "on")
+JOIN = ("left", "right", "on", "condition")
 PIVOT = ("group_by", "where")
 
 MAX_BYTES = 1 << 20
@@ -75,7 +76,7 @@ class ModelFile:
             raise ModelError(f"{path}: each join is a [[joins]] of its own.")
         for number, join in enumerate(joins, 1):
             _only(path, f"join {number}", join, JOIN)
-            for key in JOIN:
+            for key in JOIN[:2] if "condition" in join else JOIN[:3]:
                 if key not in join:
                     raise ModelError(f"{path}: join {number} does not say {key!r}.")
         measures = _table(path, given, "measures") or {"n": "count(*)"}
@@ -102,7 +103,7 @@ class ModelFile:
         for name, source in self.relations.items():
             graph.add_relation(name, self._located(name, source))
         for join in self.joins:
-            graph.add_join(join["left"], join["right"], on=join["on"])
+            graph.add_join(**join)
         return graph
 
     def calibrate(

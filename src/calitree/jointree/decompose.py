@@ -20,7 +20,7 @@ Contents = tuple[Attributes, tuple[str, ...]]
 """Of a bag: attributes, and the relations mapped to it."""
 
 
-def join_tree(schema: Schema, *, redundant: bool = False) -> Hypertree:
+def join_tree(schema: Schema, *, redundant: bool = False, cross_join: bool = False) -> Hypertree:
     """One bag a relation where the graph is acyclic, shared bags where it is not.
 
     `redundant` gives every relation a bag of its own also there, around empty bags (paper,
@@ -30,12 +30,7 @@ def join_tree(schema: Schema, *, redundant: bool = False) -> Hypertree:
     """
     if not schema.relations:
         raise TreeError("The graph has no relation yet; add one with add_relation.")
-    components = schema.components()
-    if len(components) > 1:
-        listed = "; ".join(", ".join(part) for part in components)
-        raise TreeError(
-            f"The join graph is not connected; its parts are: {listed}. Join them with add_join."
-        )
+    check_connected(schema, cross_join)
     attributes = schema.attributes_of
     core = cyclic_core(attributes)
     if not core:
@@ -45,6 +40,17 @@ def join_tree(schema: Schema, *, redundant: bool = False) -> Hypertree:
     layout = _redundant if redundant else _shared
     trees = [_tree(schema, attributes, layout(attributes, core, c)) for c in cuts(core, values)]
     return min(trees, key=_work(costs)) if len(trees) > 1 else trees[0]
+
+
+def check_connected(schema: Schema, cross_join: bool) -> None:
+    """Refuse a graph of several parts, unless all combinations of their rows are wanted."""
+    components = schema.components()
+    if len(components) > 1 and not cross_join:
+        listed = "; ".join(", ".join(part) for part in components)
+        raise TreeError(
+            f"The join graph is not connected; its parts are: {listed}. Join them with add_join, or "
+            "have all combinations of their rows with cross_join=True."
+        )
 
 
 def _shared(
@@ -89,7 +95,8 @@ def _tree(
 
     With edges weighted by the number of shared attributes, a maximum spanning tree is a join tree
     if and only if the bags are acyclic (Bernstein and Goodman). Ties go to declared joins, so that
-    the tree looks like what was declared.
+    the tree looks like what was declared. Bags that share nothing are connected where a condition
+    joins their relations, and else, of a graph of several parts, anywhere.
     """
     import networkx as nx
 
@@ -99,9 +106,8 @@ def _tree(
     graph.add_nodes_from(bag.name for bag in bags)
     for a, b in combinations(bags, 2):
         shared = len(a.attributes & b.attributes)
-        if shared:
-            joined = any(frozenset((r, s)) in declared for r in a.relations for s in b.relations)
-            graph.add_edge(a.name, b.name, weight=shared + (0.5 if joined else 0))
+        joined = any(frozenset((r, s)) in declared for r in a.relations for s in b.relations)
+        graph.add_edge(a.name, b.name, weight=shared + (0.5 if joined else 0))
     order = {bag.name: position for position, bag in enumerate(bags)}
     spanning = nx.maximum_spanning_edges(graph, data=False)
     pairs = sorted((tuple(sorted(edge, key=order.__getitem__)) for edge in spanning), key=str)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from calitree.errors import QueryError, did_you_mean, shortened
+from calitree.jointree.conditions import join_conditions
 from calitree.jointree.remainder import connecting_relations, remaining_schema
 from calitree.jointree.schema import Schema
 from calitree.query.annotation import COUNT, Aggregate
@@ -70,7 +71,9 @@ class Query:
     group_by: tuple[tuple[str, str], ...]
     """Each column as written, and its attribute."""
     where: tuple[Expression, ...]
-    """Conditions that all must hold."""
+    """Conditions that all must hold: those of joins, and `filters`."""
+    filters: tuple[Expression, ...]
+    """The conditions of the question itself."""
     measures: tuple[tuple[str, Measure], ...]
     relations: frozenset[str]
     """Those that are joined."""
@@ -87,9 +90,9 @@ def bind(
     joined = _joined(schema, question.relations)
     schema = remaining_schema(schema, joined)
     group_by = _group_by(schema, question.group_by, joined)
-    where: tuple[Expression, ...] = ()
+    filters: tuple[Expression, ...] = ()
     if question.where is not None:
-        where = parse_predicate(
+        filters = parse_predicate(
             question.where, lambda table, name: schema.resolve(table, name, joined)
         )
     chosen = _chosen(known, question.measures)
@@ -103,7 +106,8 @@ def bind(
             )
     return Query(
         group_by=group_by,
-        where=where,
+        where=tuple(dict.fromkeys((*join_conditions(schema, joined), *filters))),
+        filters=filters,
         measures=measures,
         relations=frozenset(joined),
         keep=tuple(dict.fromkeys(attribute for _, attribute in group_by)),
@@ -162,7 +166,8 @@ def _joined(schema: Schema, relations: Sequence[str] | None) -> tuple[str, ...]:
         raise QueryError("relations=[] leaves nothing to join; name at least one relation.")
     joined = tuple(name for name in schema.relations if name in wanted)
     parts = schema.components(joined)
-    if len(parts) > 1:
+    whole = [part for part in schema.components() if not wanted.isdisjoint(part)]
+    if len(parts) > len(whole):  # a graph that had several parts was meant to be a cross product
         listed = "; ".join(", ".join(part) for part in parts)
         missing = ", ".join(connecting_relations(schema, joined))
         raise QueryError(

@@ -25,6 +25,7 @@ def encoded_tree(snapshot: Snapshot) -> SavedTree:
     return SavedTree(
         engine=state.engine.name,
         joins=tuple((join.left, join.right, join.pairs) for join in schema.joins),
+        conditions=tuple((i, join.condition) for i, join in enumerate(schema.joins) if join.condition),
         attributes=tuple(
             (attribute.name, attribute.columns, attribute.kind)
             for attribute in schema.attributes.values()
@@ -67,8 +68,7 @@ def decoded_tree(
     """The tree that `encoded_tree` has written, with these relations and messages."""
     added = {name: replace(relations[name], added=True) for name in tree.added}
     attributes = {name: Attribute(name, columns, kind) for name, columns, kind in tree.attributes}
-    joins = tuple(Join(*parts) for parts in tree.joins)
-    schema = Schema({**relations, **added}, joins, attributes)
+    schema = Schema({**relations, **added}, joins_of(tree), attributes)
     state = TreeState(
         engine,
         hypertree(tree, schema.attributes_of, schema.rows),
@@ -81,6 +81,14 @@ def decoded_tree(
     )
     merge_streams(state, tree)
     return Snapshot(state, 0, schema)
+
+
+def joins_of(tree: SavedTree) -> tuple[Join, ...]:
+    """The joins of a saved tree, with their conditions."""
+    conditions = dict(tree.conditions)
+    return tuple(
+        Join(*parts, condition=conditions.get(i, "")) for i, parts in enumerate(tree.joins)
+    )
 
 
 def cube_pivots(tree: SavedTree) -> tuple[Question, ...]:

@@ -41,6 +41,8 @@ class SavedTree:
         default=(), metadata={"json": "further"}
     )
     """The pivots of cubes: by what they group, and their filter."""
+    conditions: tuple[tuple[Count, str], ...] = ()
+    """Those of joins, each with the number of its join."""
     bound: dict[str, str] | None = None
     streams: dict[str, int] = field(default_factory=dict)
     read_files: dict[str, dict[str, dict[str, Stamp | None]]] = field(default_factory=dict)
@@ -55,4 +57,4 @@ class SavedTree:
     def shape(self) -> tuple[object, ...]:
         """What all versions of one tree have in common."""
         bags = tuple((*bag, frozenset()) if len(bag) == 3 else bag for bag in self.bags)
-        return self.joins, self.attributes, bags, self.edges
+        return self.joins, self.conditions, self.attributes, bags, self.edges

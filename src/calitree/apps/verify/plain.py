@@ -19,6 +19,7 @@ from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Engine, Persistent, SparkBacked, on_spark
 from calitree.errors import EngineError
 from calitree.interrupts import current, run
+from calitree.jointree.conditions import located_condition
 from calitree.jointree.remainder import remaining_schema
 from calitree.jointree.schema import Schema
 from calitree.query.binder import Query
@@ -193,7 +194,7 @@ def wide_sql(
 
 def from_clause(schema: Schema, aliases: Mapping[str, str], dialect: str) -> str:
     """FROM and the joins declared between some relations, given the alias of each."""
-    joins = schema.declared_joins(aliases)
+    joins, aliases = schema.declared_joins(aliases), dict(aliases)
     first, *left = aliases
     text, joined = f"FROM {quote(aliases[first], dialect=dialect)}", {first}
     while left:
@@ -202,14 +203,21 @@ def from_clause(schema: Schema, aliases: Mapping[str, str], dialect: str) -> str
         name = next(near, left[0])
         left.remove(name)
         joined.add(name)
+        due = [
+            join
+            for join in joins
+            if name in (join.left, join.right) and joined.issuperset((join.left, join.right))
+        ]
         tests = [
             exp.EQ(
                 this=exp.column(a, aliases[join.left], quoted=True),
                 expression=exp.column(b, aliases[join.right], quoted=True),
             ).sql(dialect)
-            for join in joins
-            if name in (join.left, join.right) and joined.issuperset((join.left, join.right))
+            for join in due
             for a, b in join.pairs
+        ]
+        tests += [
+            f"({located_condition(schema, join, aliases, dialect)})" for join in due if join.condition
         ]
         alias = quote(aliases[name], dialect=dialect)
         text += f" JOIN {alias} ON {' AND '.join(tests) or 'TRUE'}"

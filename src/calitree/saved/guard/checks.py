@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping
 
 from calitree.calibration.message import Shelved
 from calitree.errors import CalitreeError, SavedError
+from calitree.jointree.conditions import with_condition
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.joins import checked_name, column_classes, joint_kind
-from calitree.jointree.schema import ColumnName, Join
+from calitree.jointree.schema import ColumnName, Join, Relation
 from calitree.saved.guard.trust import outside_path
 from calitree.saved.manifest import Manifest
 from calitree.saved.tree_codec import hypertree
@@ -33,6 +34,7 @@ def check(manifest: Manifest, place: str) -> None:
             _check_relation(relation)
         tree, columns = manifest.tree, _columns(manifest.relations)
         attributes_of = _attributes_of(tree, columns)
+        _check_conditions(tree, manifest.relations)
         bags = hypertree(tree, attributes_of)
         for name in (*tree.added, *tree.read_files, *tree.read_segments):
             if name not in attributes_of:
@@ -131,6 +133,19 @@ def _joined(tree: SavedTree, columns: Mapping[ColumnName, Kind]) -> set[frozense
         if (relation, column) not in columns:
             raise MalformedError(f"a join names {relation}.{column}, which is not there")
     return {frozenset(joined) for joined in column_classes(columns, joins)}
+
+
+def _check_conditions(tree: SavedTree, relations: Iterable[SavedRelation]) -> None:
+    """Conditions of joins are over columns that are there, and leave no equality for the joins to make."""
+    tables = {r.name: Relation(r.name, r) for r in relations}
+    joins = [Join(*parts) for parts in tree.joins]
+    _check_unique("condition", (str(number) for number, _ in tree.conditions))
+    for number, condition in tree.conditions:
+        if number >= len(joins):
+            raise MalformedError(f"a condition is of join {number}, which is not there")
+        join = joins[number]
+        if with_condition(tables[join.left], tables[join.right], join, condition).pairs != join.pairs:
+            raise MalformedError(f"the condition of join {number} makes other columns equal")
 
 
 def _check_message(
