@@ -71,7 +71,9 @@ def theta_databases(draw: st.DrawFn, max_rows: int = 9) -> ThetaDatabase:
         def cells(make: Any, rows: int = rows) -> list[Any]:
             return [None if rng.random() < nulls else make() for _ in range(rows)]
 
-        columns = {"k": pa.array(cells(lambda: key_value("int", rng.randrange(domain))), pa.int64())}
+        columns = {
+            "k": pa.array(cells(lambda: key_value("int", rng.randrange(domain))), pa.int64())
+        }
         for kind in ORDERED:
             values = cells(lambda kind=kind: payload_value(kind, rng))
             columns[kind] = pa.array(values, PAYLOADS[kind])

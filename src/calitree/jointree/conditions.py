@@ -33,7 +33,9 @@ def with_condition(left: Relation, right: Relation, join: Join, condition: str) 
     try:
         equal = [_pair(node, both, left.name) for node in conjuncts(parse_node(condition))]
     except ExpressionError as error:
-        raise ExpressionError(f"In the condition of {left.name} and {right.name}: {error}") from None
+        raise ExpressionError(
+            f"In the condition of {left.name} and {right.name}: {error}"
+        ) from None
     pairs = dict.fromkeys((*join.pairs, *(pair for pair in equal if pair is not None)))
     predicates = parse_predicate(condition, lambda table, name: _resolved(table, name, both))
     named = {owner for p in predicates for c in p.node.find_all(exp.Column) for owner in _owner(c)}
@@ -65,6 +67,12 @@ def _column(table: str | None, name: str, both: dict[str, Relation]) -> ColumnNa
     return relation.name, find_column(name, relation)
 
 
+def _table(node: exp.Expr) -> str | None:
+    """The relation that a column is written with."""
+    table = node.args.get("table")
+    return None if table is None else str(table.name)
+
+
 def _resolved(table: str | None, name: str, both: dict[str, Relation]) -> Resolved:
     relation, column = _column(table, name, both)
     return Resolved(f"{relation}.{column}", (relation,), both[relation].columns[column])
@@ -77,7 +85,7 @@ def _pair(node: exp.Expr, both: dict[str, Relation], left: str) -> tuple[str, st
     sides = [side.unnest() for side in (node.left, node.right)]
     if not all(isinstance(side, exp.Column) and not side.args.get("db") for side in sides):
         return None
-    (r, x), (s, y) = (_column(side.args.get("table") and side.table, side.name, both) for side in sides)
+    (r, x), (s, y) = (_column(_table(side), side.name, both) for side in sides)
     if r == s:
         return None
     return (x, y) if r == left else (y, x)
@@ -117,7 +125,7 @@ def located_condition(schema: Schema, join: Join, aliases: dict[str, str], diale
     def locate(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Column):
             return node
-        relation, column = _column(node.args.get("table") and node.table, node.name, both)
+        relation, column = _column(_table(node), node.name, both)
         return exp.column(column, aliases[relation], quoted=True)
 
     return parse_node(join.condition).transform(locate).sql(dialect)

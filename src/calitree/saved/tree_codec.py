@@ -25,7 +25,9 @@ def encoded_tree(snapshot: Snapshot) -> SavedTree:
     return SavedTree(
         engine=state.engine.name,
         joins=tuple((join.left, join.right, join.pairs) for join in schema.joins),
-        conditions=tuple((i, join.condition) for i, join in enumerate(schema.joins) if join.condition),
+        conditions=tuple(
+            (i, join.condition) for i, join in enumerate(schema.joins) if join.condition
+        ),
         attributes=tuple(
             (attribute.name, attribute.columns, attribute.kind)
             for attribute in schema.attributes.values()

@@ -217,7 +217,9 @@ def from_clause(schema: Schema, aliases: Mapping[str, str], dialect: str) -> str
             for a, b in join.pairs
         ]
         tests += [
-            f"({located_condition(schema, join, aliases, dialect)})" for join in due if join.condition
+            f"({located_condition(schema, join, aliases, dialect)})"
+            for join in due
+            if join.condition
         ]
         alias = quote(aliases[name], dialect=dialect)
         text += f" JOIN {alias} ON {' AND '.join(tests) or 'TRUE'}"

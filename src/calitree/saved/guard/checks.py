@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import cast
 
 from calitree.calibration.message import Shelved
+from calitree.engines.api.contraction import Table
 from calitree.errors import CalitreeError, SavedError
 from calitree.jointree.conditions import with_condition
 from calitree.jointree.hypertree import Hypertree
@@ -137,14 +139,17 @@ def _joined(tree: SavedTree, columns: Mapping[ColumnName, Kind]) -> set[frozense
 
 def _check_conditions(tree: SavedTree, relations: Iterable[SavedRelation]) -> None:
     """Conditions of joins are over columns that are there, and leave no equality for the joins to make."""
-    tables = {r.name: Relation(r.name, r) for r in relations}
+    tables = {r.name: Relation(r.name, cast(Table, r)) for r in relations}
     joins = [Join(*parts) for parts in tree.joins]
     _check_unique("condition", (str(number) for number, _ in tree.conditions))
     for number, condition in tree.conditions:
         if number >= len(joins):
             raise MalformedError(f"a condition is of join {number}, which is not there")
         join = joins[number]
-        if with_condition(tables[join.left], tables[join.right], join, condition).pairs != join.pairs:
+        if (
+            with_condition(tables[join.left], tables[join.right], join, condition).pairs
+            != join.pairs
+        ):
             raise MalformedError(f"the condition of join {number} makes other columns equal")
 
 

@@ -130,7 +130,9 @@ class Star:
         theirs = theirs if mask is None else np.where(mask, theirs, np.int32(0))
         size = space.size
         if not space.attributes:
-            check_pairs(len(ids) * int(np.count_nonzero(theirs)), "A join of tables without equal columns")
+            check_pairs(
+                len(ids) * int(np.count_nonzero(theirs)), "A join of tables without equal columns"
+            )
         return run(lambda: equijoin(ids, theirs, size), len(ids) + len(theirs))
 
     def _joined(self, column: Codes, at: int) -> Codes:

@@ -76,13 +76,11 @@ def condition_of(
     return Condition(tuple(comparisons), tuple(rest))
 
 
-def _comparison(
-    node: exp.Expr, theirs: frozenset[str], ours: frozenset[str]
-) -> Comparison | None:
+def _comparison(node: exp.Expr, theirs: frozenset[str], ours: frozenset[str]) -> Comparison | None:
     operator = OPERATORS.get(type(node))
     if operator is None:
         return None
-    left, right = expression_of(node.left), expression_of(node.right)
+    left, right = expression_of(node.this), expression_of(node.args["expression"])
     if not left.attributes or not right.attributes:
         return None
     if left.attributes <= theirs and right.attributes <= ours:
@@ -111,7 +109,9 @@ def ordered(columns: Sequence[pa.Array]) -> list[Ordered] | None:
     """
     first, *others = map(contiguous, columns)
     if any(pa.types.is_null(column.type) for column in (first, *others)):
-        return [Ordered(np.zeros(len(c), np.int64), np.zeros(len(c), bool)) for c in (first, *others)]
+        return [
+            Ordered(np.zeros(len(c), np.int64), np.zeros(len(c), bool)) for c in (first, *others)
+        ]
     pairs = [unify([first, other]) for other in others]
     dtype = pairs[0][0].type
     if any(pair[0].type != dtype for pair in pairs):

@@ -1,7 +1,8 @@
 """Pairs of rows, tried one by one: for conditions that no order answers.
 
-One comparison, or what must be equal, narrows them; the rest is looked at in each pair. What matches are joined
-rows like those of relations that share a bag, made a block at a time, so that no more than a block is in memory.
+One comparison, or what must be equal, narrows them; the rest is looked at in each pair. What matches are
+joined rows like those of relations that share a bag, made a block at a time, so that no more than a block is
+in memory.
 """
 
 from __future__ import annotations
@@ -56,14 +57,18 @@ class Pairs:
             assert sides is not None
             self.sides.append(sides)
         options = [self._narrowed(by, groups, count) for by in self._narrowing()]
-        self.used, self.rows, self.ranges = min(options, key=lambda option: int(option[2].sizes.sum()))
+        self.used, self.rows, self.ranges = min(
+            options, key=lambda option: int(option[2].sizes.sum())
+        )
         self.count = int(self.ranges.sizes.sum())
 
     def _narrowing(self) -> list[list[int]]:
         """Comparisons of one column of the leg, by any of which pairs may be narrowed."""
         comparisons = self.lookup.condition.comparisons
         convex = [i for i, c in enumerate(comparisons) if c.operator != "<>"]
-        by = {c.theirs: [i for i in convex if comparisons[i].theirs == c.theirs] for c in comparisons}
+        by = {
+            c.theirs: [i for i in convex if comparisons[i].theirs == c.theirs] for c in comparisons
+        }
         return [*by.values()] or [[]]
 
     def _narrowed(
@@ -71,13 +76,13 @@ class Pairs:
     ) -> tuple[list[int], SortedRows, Ranges]:
         """What these comparisons leave, or the first if they are not in one order."""
         lookup, comparisons = self.lookup, self.lookup.condition.comparisons
-        same = Ordered(np.zeros(lookup.leg.rows, np.int64), None)
-        sides: list[Ordered] | None = [same]
+        sides = [Ordered(np.zeros(lookup.leg.rows, np.int64), None)]
         if by:
             theirs = lookup.theirs(comparisons[by[0]].theirs)
-            sides = ordered([theirs, *(lookup.ours(comparisons[i].ours) for i in by)])
-            if sides is None:
+            compared = ordered([theirs, *(lookup.ours(comparisons[i].ours) for i in by)])
+            if compared is None:
                 return self._narrowed(by[:1], groups, count)
+            sides = compared
         rows = SortedRows(sides[0], groups, count)
         tests = [
             (comparisons[i].operator, side.take(self.keys))

@@ -33,7 +33,8 @@ class Ranges(NamedTuple):
     @property
     def sizes(self) -> Array:
         """How many positions each has."""
-        return np.maximum(self.ends - self.starts, 0)
+        sizes: Array = self.ends - self.starts
+        return sizes
 
 
 class RangeMatches:
@@ -53,7 +54,8 @@ class RangeMatches:
         data = data[self.order]
         tree = None if _is_whole_sum(data, way) or not len(data) else _tree(data, way)
         results = [_combined(data, tree, ranges, way) for ranges in self.ranges]
-        return reduce(COMBINE[way], results)
+        combined: Array = reduce(COMBINE[way], results)
+        return combined
 
 
 def _is_whole_sum(data: Array, way: int) -> bool:
@@ -124,14 +126,17 @@ def total(value: Value, matches: Matches) -> Value | None:
     if not value.is_integer:
         data = value.data.astype(np.float64, copy=False)
         return Value(matches.combine(data, SUM), exact=value.exact)
-    data, bound = value.data.astype(np.int64, copy=False), value.bound * len(value.data)
+    whole: Array = value.data.astype(np.int64, copy=False)
+    bound = value.bound * len(value.data)
     if bound >= INT64_LIMIT:
         value.tighten()
         bound = value.bound * len(value.data)
     if bound < INT64_LIMIT:
-        sums = matches.combine(data, SUM)
-        return Value(sums, scale=value.scale, exact=value.exact, bound=bound, positive=value.positive)
-    upper, lower = (matches.combine(half, SUM) for half in (data >> 32, data & 0xFFFFFFFF))
+        sums = matches.combine(whole, SUM)
+        return Value(
+            sums, scale=value.scale, exact=value.exact, bound=bound, positive=value.positive
+        )
+    upper, lower = (matches.combine(half, SUM) for half in (whole >> 32, whole & 0xFFFFFFFF))
     return from_halves(upper, lower, value.scale, value.exact)
 
 

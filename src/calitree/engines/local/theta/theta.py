@@ -2,8 +2,8 @@
 
 1. Comparisons with one column of the leg that is looked up: it is sorted by that column, and what matches a key
    is a range of it. Two ranges for `<>`.
-2. Comparisons of several of its columns with one of the other's, as `lo <= t and t < hi`: the keys are sorted, and
-   each row matches a range of these.
+2. Comparisons of several of its columns with one of the other's, as `lo <= t and t < hi`: the keys are sorted,
+   and each row matches a range of these.
 3. Anything else is tried pair by pair.
 
 The first two take the time to sort. What must be equal beside the condition, and what is kept, are groups that
@@ -101,9 +101,9 @@ def _elsewhere(job: Job, at: int) -> frozenset[str]:
 def _preference(
     job: Job, at: int, middle: int, predicates: list[Expression]
 ) -> tuple[int, bool, int, bool]:
-    """Better is a leg of which nothing is kept, that is not far smaller, for keys of few attributes, a relation.
+    """Better is a leg of which nothing is kept, that is not far smaller, for keys of few attributes.
 
-    A relation's columns need no codes.
+    Then a relation, whose columns need no codes.
     """
     leg, other = job.legs[at], job.legs[middle]
     kept = len(kept_attributes(job, at, predicates))
@@ -165,8 +165,11 @@ class AnnotatedRows(SelectedRelation):
 
     def __init__(self, of: EncodedRelation, rows: Array, values: Mapping[str, Value]) -> None:
         super().__init__(of, rows)
-        before = of.looked_up if isinstance(of, AnnotatedRows) else {}
-        self.looked_up = {**{name: value.take(rows) for name, value in before.items()}, **values}
+        before: Mapping[str, Value] = of.looked_up if isinstance(of, AnnotatedRows) else {}
+        self.looked_up: dict[str, Value] = {
+            **{name: value.take(rows) for name, value in before.items()},
+            **values,
+        }
 
     def stored(self, part: str) -> Value:
         """One of these annotations."""
@@ -190,9 +193,9 @@ def _message(lookup: Lookup) -> EncodedMessage | None:
     found = lookup.probes(codes, count)
     if found is None:
         return None
-    if len(found[0]) > MAX_PROBES_PER_ROW * (lookup.key_count + lookup.leg.rows):
-        if Pairs(lookup).count < len(found[0]):
-            return None
+    many = len(found[0]) > MAX_PROBES_PER_ROW * (lookup.key_count + lookup.leg.rows)
+    if many and Pairs(lookup).count < len(found[0]):
+        return None
     return _Ordering(lookup, groups, count, *found).message(codes)
 
 
