@@ -274,9 +274,11 @@ JOINS = [
     ),
     Case(
         "join by a condition",
-        lambda: unjoined().add_join("sales", "stores", condition="sales.price < stores.region"),
+        lambda: unjoined().add_join("sales", "stores", condition="sales.price > 3"),
         SchemaError,
-        "Joins by a condition are not supported in this version; join on columns.",
+        "The condition 'sales.price > 3' does not compare sales with stores. Name columns of both; all "
+        "rows of the one meet all of the other in a graph that is not connected, with "
+        "calibrate(..., cross_join=True).",
     ),
     Case(
         "join that makes two columns of a relation equal",

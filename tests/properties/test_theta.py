@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -13,6 +16,7 @@ from hypothesis import strategies as st
 
 import calitree as ct
 from calitree.apps.verify.check import compare
+from calitree.engines.local.theta import pairs, theta
 from tests.support.databases import questions
 from tests.support.engines import LOCAL, ON_SPARK, engine_named, spark_engine_named
 from tests.support.scale import examples
@@ -70,7 +74,17 @@ def what_if(
     assert_same(wide.what_if(delete={name: "x > 2"}), database, asked, without)
 
 
-@settings(max_examples=examples(100), suppress_health_check=list(HealthCheck), deadline=None)
+@contextmanager
+def patched(block: int) -> Iterator[None]:
+    """Such that pairs are tried in small blocks, or rather than many look-ups."""
+    with (
+        patch.object(pairs, "BLOCK_PAIRS", block),
+        patch.object(theta, "MAX_PROBES_PER_ROW", 0 if block == 1 else 4),
+    ):
+        yield
+
+
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck), deadline=None)
 @given(data=st.data())
 def test_reference(data: st.DataObject) -> None:
     check("reference", data, deltas=2)
@@ -84,7 +98,8 @@ def test_local(tmp_path: Path) -> None:
     def run(data: st.DataObject) -> None:
         engine = data.draw(st.sampled_from(LOCAL), label="engine")
         directory = tmp_path if data.draw(st.integers(0, 4), label="saved") == 0 else None
-        check(engine_named(engine), data, 3, directory)
+        with patched(data.draw(st.sampled_from([1, 1 << 20]), label="pairs of a block")):
+            check(engine_named(engine), data, 3, directory)
 
     run()
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from calitree.engines.api.pairs import MAX_PAIRS, check_pairs
+from calitree.engines.api.pairs import check_pairs
 from calitree.engines.local.scan.reduction import Job
 from calitree.engines.local.tables.encoded import EncodedTable, Names
 from calitree.engines.local.tables.filters import evaluated
@@ -48,8 +48,8 @@ class Pairs:
     def __init__(self, lookup: Lookup) -> None:
         self.lookup, condition = lookup, lookup.condition
         groups, codes, count = lookup.groups(lookup.equal)
-        probes = lookup.probes(codes, count, MAX_PAIRS)
-        assert probes is not None  # of each key there is one
+        probes = lookup.probes(codes, count, limit=lookup.key_count)
+        assert probes is not None  # of each key there is at most one
         self.keys, self.groups = probes
         self.sides: list[Sequence[Ordered]] = []
         for comparison in condition.comparisons:

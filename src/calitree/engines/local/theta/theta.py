@@ -145,8 +145,8 @@ def _annotated(job: Job, lookup: Lookup) -> EncodedTable | None:
         return None
     rows = Lookup(job, lookup.at, lookup.middle, lookup.predicates, by_row=True)
     groups, codes, count = rows.groups(rows.equal)
-    found = rows.probes(codes, count)
-    assert found is not None  # at most one for each row
+    found = rows.probes(codes, count, limit=rows.key_count)
+    assert found is not None  # of each row there is at most one
     summed = _Ordering(rows, groups, count, *found).summed()
     if summed is None:
         return None
