@@ -281,6 +281,13 @@ JOINS = [
         "calibrate(..., cross_join=True).",
     ),
     Case(
+        "as-of join",
+        lambda: unjoined().add_join("sales", "stores", on="store", asof="price"),
+        SchemaError,
+        "As-of joins are not supported in this version. Give stores a column with the value that follows "
+        "in its key, and join sales by a condition: own <= sales.x and sales.x < following.",
+    ),
+    Case(
         "join that makes two columns of a relation equal",
         twice_joined,
         SchemaError,
@@ -302,7 +309,7 @@ GRAPHS = [
         lambda: unjoined().calibrate(),
         TreeError,
         "The join graph is not connected; its parts are: sales; stores; regions. Join them with "
-        "add_join.",
+        "add_join, or have all combinations of their rows with cross_join=True.",
     ),
 ]
 

@@ -15,7 +15,14 @@ from calitree.integrity import GraphCheck, check_graph
 from calitree.jointree.conditions import with_condition
 from calitree.jointree.decompose import check_connected, given_tree, join_tree
 from calitree.jointree.hypertree import Hypertree
-from calitree.jointree.joins import On, checked_join, checked_name, column_classes, joint_kind
+from calitree.jointree.joins import (
+    On,
+    checked_join,
+    checked_name,
+    column_classes,
+    column_pairs,
+    joint_kind,
+)
 from calitree.jointree.schema import (
     Attribute,
     ColumnName,
@@ -84,8 +91,9 @@ class JoinGraph:
         *,
         how: str = "inner",
         condition: str | None = None,
+        asof: On | None = None,
     ) -> None:
-        """Join two relations on equal columns.
+        """Join two relations on equal columns, or by a condition.
 
         Args:
             left: The name of a relation.
@@ -94,6 +102,7 @@ class JoinGraph:
             how: Only `"inner"` is supported.
             condition: A condition over columns of the two, as SQL, instead of `on` or beside it. Its
                 equalities of columns are taken as if they stood in `on`.
+            asof: Not supported.
 
         Raises:
             SchemaError: A relation or a column is unknown, the columns cannot be equal, the join would
@@ -111,12 +120,17 @@ class JoinGraph:
                 f"how={how!r} is not supported in this version: joins are inner. Rows without a partner "
                 "count again in a query that leaves the partner out (relations=[...])."
             )
+        if asof is not None:
+            raise SchemaError(
+                f"As-of joins are not supported in this version. Give {right} a column with the value that "
+                f"follows in its key, and join {left} by a condition: own <= {left}.x and {left}.x < following."
+            )
         a, b = find_relation(left, self._relations), find_relation(right, self._relations)
         if a.name == b.name:
             raise SchemaError(
                 f"{left} cannot join itself; add its table a second time under another name."
             )
-        given = [] if on is None and condition is not None else _pairs(left, right, on)
+        given = [] if on is None and condition is not None else column_pairs(left, right, on)
         pairs = tuple((find_column(x, a), find_column(y, b)) for x, y in given)
         join = Join(a.name, b.name, pairs)
         if condition is not None:
@@ -334,18 +348,3 @@ def open_tree(
         [{'n': 2}]
     """
     return WideTable(*read_tree(path, engine_of(engine), version, allow, memory_limit))
-
-
-def _pairs(left: str, right: str, on: On | None) -> list[tuple[str, str]]:
-    if on is None:
-        raise SchemaError(
-            f"Say on which columns {left} and {right} join: on='k', ['k1', 'k2'] or a mapping."
-        )
-    if isinstance(on, str):
-        return [(on, on)]
-    if not isinstance(on, Iterable):
-        raise SchemaError(f"on is a column, a list of columns or {{left: right}}; got {on!r}.")
-    pairs = list(on.items()) if isinstance(on, Mapping) else [(name, name) for name in on]
-    if not pairs:
-        raise SchemaError(f"The join of {left} and {right} names no column.")
-    return pairs

@@ -90,7 +90,7 @@ def test_a_product_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch)
     wide = graph(condition="(a.t + b.lo) % 2 = 0").calibrate()
     assert wide.query().rows()
     monkeypatch.setattr(pairs, "MAX_PAIRS", 10)
-    with pytest.raises(EngineError, match="try about 20 pairs of rows.*MAX_PAIRS = 20"):
+    with pytest.raises(EngineError, match=r"try about 20 pairs of rows.*MAX_PAIRS = 20"):
         wide.query(["a.x", "b.hi"])
     with pytest.raises(EngineError, match="A join of tables without equal columns"):
         graph().calibrate(cross_join=True).query(["a.x", "b.hi"])
@@ -153,9 +153,7 @@ def test_saved_trees_have_their_conditions(tmp_path: Path) -> None:
     opened.update("a", insert=EVENTS.slice(0, 2))
     asked = {"group_by": [], "measures": {"n": "count(*)"}}
     tables = {"a": pa.concat_tables([EVENTS, EVENTS.slice(0, 2)]), "b": SPANS}
-    database = ThetaDatabase(
-        tables, (("a", "b", {"k": "k"}),), (), ("lo <= t and t < hi",)
-    )
+    database = ThetaDatabase(tables, (("a", "b", {"k": "k"}),), (), ("lo <= t and t < hi",))
     assert opened.query().rows() == plain_answer(database, asked).to_pylist()
 
 

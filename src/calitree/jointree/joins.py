@@ -44,6 +44,22 @@ def checked_join(left: Relation, right: Relation, join: Join) -> Join:
     return join
 
 
+def column_pairs(left: str, right: str, on: On | None) -> list[tuple[str, str]]:
+    """The columns that are joined, as `add_join` is given them."""
+    if on is None:
+        raise SchemaError(
+            f"Say on which columns {left} and {right} join: on='k', ['k1', 'k2'] or a mapping."
+        )
+    if isinstance(on, str):
+        return [(on, on)]
+    if not isinstance(on, Iterable):
+        raise SchemaError(f"on is a column, a list of columns or {{left: right}}; got {on!r}.")
+    pairs = list(on.items()) if isinstance(on, Mapping) else [(name, name) for name in on]
+    if not pairs:
+        raise SchemaError(f"The join of {left} and {right} names no column.")
+    return pairs
+
+
 def column_classes(
     columns: Iterable[ColumnName], joins: Iterable[Join]
 ) -> list[tuple[ColumnName, ...]]:

@@ -29,7 +29,7 @@ MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ThetaComparison:
     """`theirs operator ours`, of a leg that is looked up and the one that looks it up."""
 
     theirs: Expression
@@ -41,7 +41,7 @@ class Comparison:
 class Condition:
     """A conjunction: comparisons, and the rest."""
 
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[ThetaComparison, ...]
     rest: tuple[Expression, ...]
 
     @property
@@ -65,7 +65,7 @@ def condition_of(
     predicates: Iterable[Expression], theirs: Iterable[str], ours: Iterable[str]
 ) -> Condition:
     """Predicates over the attributes of two legs."""
-    comparisons, rest = list[Comparison](), list[Expression]()
+    comparisons, rest = list[ThetaComparison](), list[Expression]()
     for predicate in predicates:
         for node in conjuncts(predicate.node):
             comparison = _comparison(node, frozenset(theirs), frozenset(ours))
@@ -76,7 +76,9 @@ def condition_of(
     return Condition(tuple(comparisons), tuple(rest))
 
 
-def _comparison(node: exp.Expr, theirs: frozenset[str], ours: frozenset[str]) -> Comparison | None:
+def _comparison(
+    node: exp.Expr, theirs: frozenset[str], ours: frozenset[str]
+) -> ThetaComparison | None:
     operator = OPERATORS.get(type(node))
     if operator is None:
         return None
@@ -84,9 +86,9 @@ def _comparison(node: exp.Expr, theirs: frozenset[str], ours: frozenset[str]) ->
     if not left.attributes or not right.attributes:
         return None
     if left.attributes <= theirs and right.attributes <= ours:
-        return Comparison(left, operator, right)
+        return ThetaComparison(left, operator, right)
     if right.attributes <= theirs and left.attributes <= ours:
-        return Comparison(right, MIRRORED[operator], left)
+        return ThetaComparison(right, MIRRORED[operator], left)
     return None
 
 

@@ -22,9 +22,9 @@ from calitree.engines.local.tables.filters import evaluated
 from calitree.engines.local.tables.joined import Joined
 from calitree.engines.local.tables.legs import Leg
 from calitree.engines.local.theta.comparisons import Ordered, ordered
-from calitree.engines.local.theta.lookup import Lookup
 from calitree.engines.local.theta.ranges import Ranges
 from calitree.engines.local.theta.sorted_rows import SortedRows
+from calitree.engines.local.theta.theta_join import ThetaJoin
 from calitree.interrupts import run
 
 Array = np.ndarray[Any, Any]
@@ -45,7 +45,7 @@ _TESTS = {
 class Pairs:
     """The pairs that may match: for each look-up, a range of rows in some order."""
 
-    def __init__(self, lookup: Lookup) -> None:
+    def __init__(self, lookup: ThetaJoin) -> None:
         self.lookup, condition = lookup, lookup.condition
         groups, codes, count = lookup.groups(lookup.equal)
         probes = lookup.probes(codes, count, limit=lookup.key_count)

@@ -103,10 +103,10 @@ class StabbedMatches:
             run(lambda: _add_steps(steps, starts, ends, data), len(starts))
             result[self.order] = np.cumsum(steps)[:-1]
             return result
-        nodes, found = neutral(2 * size, data.dtype, way), neutral(size, data.dtype, way)
+        nodes, stabbed = neutral(2 * size, data.dtype, way), neutral(size, data.dtype, way)
         run(lambda: _combine_into(nodes, starts, ends, data, way), 20 * len(starts))
-        run(lambda: _stab(nodes, way, found), 20 * size)
-        result[self.order] = found
+        run(lambda: _stab(nodes, way, stabbed), 20 * size)
+        result[self.order] = stabbed
         return result
 
 
@@ -236,10 +236,10 @@ def _combine_into(
 
 
 @compiled
-def _stab(nodes: Array, way: int, found: Array) -> None:  # pragma: no cover (compiled)
+def _stab(nodes: Array, way: int, stabbed: Array) -> None:  # pragma: no cover (compiled)
     size = len(nodes) // 2
     for i in range(size):
         node = i + size
         while node >= 1:
-            found[i] = _better(found[i], nodes[node], way)
+            stabbed[i] = _better(stabbed[i], nodes[node], way)
             node >>= 1

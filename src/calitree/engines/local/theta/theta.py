@@ -28,7 +28,6 @@ from calitree.engines.local.tables.legs import Leg, shared
 from calitree.engines.local.tables.selection import SelectedRelation
 from calitree.engines.local.tables.tables import EncodedMessage, EncodedRelation
 from calitree.engines.local.theta.comparisons import MIRRORED, ordered
-from calitree.engines.local.theta.lookup import Lookup, kept_attributes
 from calitree.engines.local.theta.pairs import Pairs
 from calitree.engines.local.theta.ranges import (
     Matches,
@@ -39,6 +38,7 @@ from calitree.engines.local.theta.ranges import (
     total,
 )
 from calitree.engines.local.theta.sorted_rows import SortedRows
+from calitree.engines.local.theta.theta_join import ThetaJoin, kept_attributes
 from calitree.sql.parser import Expression
 
 Array = np.ndarray[Any, Any]
@@ -59,10 +59,10 @@ def without_conditions(job: Job) -> Job | Blocks:
 
     There are several only where so many pairs of rows must be tried that they would fill the memory.
     """
-    while (found := _theta_leg(job)) is not None:
-        looked_up = _looked_up(job, Lookup(job, *found))
+    while (chosen := _theta_leg(job)) is not None:
+        looked_up = _looked_up(job, ThetaJoin(job, *chosen))
         if looked_up is None:
-            pairs = Pairs(Lookup(job, *found, by_row=True))
+            pairs = Pairs(ThetaJoin(job, *chosen, by_row=True))
             first, *others = pairs.blocks()
             if others:
                 return [partial(pairs.job, block) for block in (first, *others)]
@@ -112,8 +112,8 @@ def _preference(
     return kept, far_smaller, len(key), isinstance(leg.table, EncodedMessage)
 
 
-def _looked_up(job: Job, lookup: Lookup) -> Job | None:
-    """The job with what is found of the leg: for each row of the other one, else a message by its keys."""
+def _looked_up(job: Job, lookup: ThetaJoin) -> Job | None:
+    """The job with the sums of the leg: for each row of the other one, else a message by its keys."""
     at, middle, condition = lookup.at, lookup.middle, lookup.condition
     if not (condition.is_on_one_column or condition.is_interval):
         return None
@@ -138,26 +138,26 @@ def _looked_up(job: Job, lookup: Lookup) -> Job | None:
     return Job(legs, leg_of, replace(job.output, where=where, columns=columns))
 
 
-def _annotated(job: Job, lookup: Lookup) -> EncodedTable | None:
+def _annotated(job: Job, lookup: ThetaJoin) -> EncodedTable | None:
     """The rows of the other leg that match, annotated with the sums; None if that cannot be done."""
     table = lookup.other.table
     if not isinstance(table, EncodedRelation | EncodedMessage):
         return None
-    rows = Lookup(job, lookup.at, lookup.middle, lookup.predicates, by_row=True)
+    rows = ThetaJoin(job, lookup.at, lookup.middle, lookup.predicates, by_row=True)
     groups, codes, count = rows.groups(rows.equal)
-    found = rows.probes(codes, count, limit=rows.key_count)
-    assert found is not None  # of each row there is at most one
-    summed = _Ordering(rows, groups, count, *found).summed()
+    probes = rows.probes(codes, count, limit=rows.key_count)
+    assert probes is not None  # of each row there is at most one
+    summed = _Ordering(rows, groups, count, *probes).summed()
     if summed is None:
         return None
     there, values = summed
-    chosen = found[0][there]
+    rows_there = probes[0][there]
     if isinstance(table, EncodedMessage):
-        own = table.take(chosen)
+        own = table.take(rows_there)
         codes_of = {name: own.codes(name, {name: name}) for name in own.attributes}
         every = {**own.annotations, **values}
         return EncodedMessage(table.book, codes_of, every, own.rows, table.kinds)
-    return AnnotatedRows(table, chosen, values)
+    return AnnotatedRows(table, rows_there, values)
 
 
 class AnnotatedRows(SelectedRelation):
@@ -176,7 +176,7 @@ class AnnotatedRows(SelectedRelation):
         return self.looked_up[part]
 
 
-def _with_stored(column: Column, lookup: Lookup) -> Column:
+def _with_stored(column: Column, lookup: ThetaJoin) -> Column:
     """The column with its product as it is stored now."""
     key = lookup.column_key(column)
     rest = tuple(f for f in column.factors if lookup.job.leg_of[f.input] != lookup.at)
@@ -187,26 +187,26 @@ def _with_stored(column: Column, lookup: Lookup) -> Column:
     return replace(column, factors=((Weight if is_weight else Stored)(lookup.at, name), *rest))
 
 
-def _message(lookup: Lookup) -> EncodedMessage | None:
+def _message(lookup: ThetaJoin) -> EncodedMessage | None:
     """The leg, summed for each key and by what is kept of it; None if pairs are fewer."""
     groups, codes, count = lookup.groups((*lookup.equal, *lookup.kept))
-    found = lookup.probes(codes, count)
-    if found is None:
+    probes = lookup.probes(codes, count)
+    if probes is None:
         return None
-    many = len(found[0]) > MAX_PROBES_PER_ROW * (lookup.key_count + lookup.leg.rows)
-    if many and Pairs(lookup).count < len(found[0]):
+    many = len(probes[0]) > MAX_PROBES_PER_ROW * (lookup.key_count + lookup.leg.rows)
+    if many and Pairs(lookup).count < len(probes[0]):
         return None
-    return _Ordering(lookup, groups, count, *found).message(codes)
+    return _Ordering(lookup, groups, count, *probes).message(codes)
 
 
 class _Ordering:
     """The first two ways, for probes that are pairs of a key and a group."""
 
     def __init__(
-        self, lookup: Lookup, groups: Array | None, count: int, keys: Array, found: Array
+        self, lookup: ThetaJoin, groups: Array | None, count: int, keys: Array, probed: Array
     ) -> None:
         self.lookup, self.groups, self.count = lookup, groups, count
-        self.keys, self.found = keys, found
+        self.keys, self.probed = keys, probed
 
     def message(self, codes: Sequence[Array]) -> EncodedMessage | None:
         """The message by keys and what is kept; None if it cannot be computed so."""
@@ -218,7 +218,7 @@ class _Ordering:
         if not all(codes.all() for codes in own.values()):
             return None  # NULL matches something here, but is joined with nothing
         kept = codes[len(lookup.equal) :]
-        own |= {a: c[self.found[there]] for a, c in zip(lookup.kept, kept, strict=True)}
+        own |= {a: c[self.probed[there]] for a, c in zip(lookup.kept, kept, strict=True)}
         return EncodedMessage(lookup.book, own, values, len(there), {})
 
     def summed(self) -> tuple[Array, dict[str, Value]] | None:
@@ -250,7 +250,7 @@ class _Ordering:
         operators = [c.operator for c in comparisons]
         ways = [operators] if operators != ["<>"] else [["<"], [">"]]
         tests = [list(zip(way, ours, strict=True)) for way in ways]
-        return RangeMatches(rows.order, [rows.ranges(test, self.found) for test in tests])
+        return RangeMatches(rows.order, [rows.ranges(test, self.probed) for test in tests])
 
     def _stabbed(self) -> Matches | None:
         """The probes in order."""
@@ -260,15 +260,15 @@ class _Ordering:
         )
         if sides is None:
             return None
-        probes = SortedRows(sides[0].take(self.keys), self.found, self.count)
+        probes = SortedRows(sides[0].take(self.keys), self.probed, self.count)
         groups = self.groups
         rows = np.arange(lookup.leg.rows) if groups is None else np.flatnonzero(groups >= 0)
-        found = np.zeros(len(rows), np.int32) if groups is None else groups[rows]
+        of_rows = np.zeros(len(rows), np.int32) if groups is None else groups[rows]
         tests = [
             (MIRRORED[c.operator], side.take(rows))
             for c, side in zip(comparisons, sides[1:], strict=True)
         ]
-        return StabbedMatches(probes.order, probes.ranges(tests, found), rows, len(self.keys))
+        return StabbedMatches(probes.order, probes.ranges(tests, of_rows), rows, len(self.keys))
 
     def _summed(self, column: Column, matches: Matches) -> list[Value] | None:
         """⊕ of a column for each probe."""

@@ -36,7 +36,7 @@ MAX_PROBES = 1 << 26
 """Pairs of a key and a group that are looked up at once."""
 
 
-class Lookup:
+class ThetaJoin:
     """A leg, the other leg that looks it up, and the condition that joins the two."""
 
     def __init__(
