@@ -7,7 +7,7 @@ tables, keep a bag each, and the relations of its core share bags, or stand arou
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 
 from calitree.errors import SchemaError, TreeError, did_you_mean
 from calitree.jointree.bag import Bag, Edge
@@ -102,13 +102,18 @@ def _tree(
 
     bags = _bags(attributes, contents)
     declared = {frozenset((join.left, join.right)) for join in schema.joins}
+    by_condition = any(join.condition for join in schema.joins)
     graph = nx.Graph()
     graph.add_nodes_from(bag.name for bag in bags)
     for a, b in combinations(bags, 2):
         shared = len(a.attributes & b.attributes)
-        joined = any(frozenset((r, s)) in declared for r in a.relations for s in b.relations)
-        graph.add_edge(a.name, b.name, weight=shared + (0.5 if joined else 0))
+        if shared or by_condition:
+            joined = any(frozenset((r, s)) in declared for r in a.relations for s in b.relations)
+            if shared or joined:
+                graph.add_edge(a.name, b.name, weight=shared + (0.5 if joined else 0))
     order = {bag.name: position for position, bag in enumerate(bags)}
+    parts = sorted(min(part, key=order.__getitem__) for part in nx.connected_components(graph))
+    graph.add_edges_from(pairwise(parts), weight=0)
     spanning = nx.maximum_spanning_edges(graph, data=False)
     pairs = sorted((tuple(sorted(edge, key=order.__getitem__)) for edge in spanning), key=str)
     edges: tuple[Edge, ...] = tuple((a, b) for a, b in pairs)
