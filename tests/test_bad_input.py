@@ -270,9 +270,18 @@ JOINS = [
     ),
     Case(
         "join by a condition",
-        lambda: unjoined().add_join("sales", "stores", condition="sales.price < stores.region"),
+        lambda: unjoined().add_join("sales", "stores", condition="sales.price > 3"),
         SchemaError,
-        "Joins by a condition are not supported in this version; join on columns.",
+        "The condition 'sales.price > 3' does not compare sales with stores. Name columns of both; all "
+        "rows of the one meet all of the other in a graph that is not connected, with "
+        "calibrate(..., cross_join=True).",
+    ),
+    Case(
+        "as-of join",
+        lambda: unjoined().add_join("sales", "stores", on="store", asof="price"),
+        SchemaError,
+        "As-of joins are not supported in this version. Give stores a column with the value that follows "
+        "in its key, and join sales by a condition: own <= sales.x and sales.x < following.",
     ),
     Case(
         "join that makes two columns of a relation equal",
@@ -296,7 +305,7 @@ GRAPHS = [
         lambda: unjoined().calibrate(),
         TreeError,
         "The join graph is not connected; its parts are: sales; stores; regions. Join them with "
-        "add_join.",
+        "add_join, or have all combinations of their rows with cross_join=True.",
     ),
 ]
 

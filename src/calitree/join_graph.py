@@ -13,7 +13,8 @@ from calitree.engines.registry import engine_of
 from calitree.errors import QueryError, SchemaError, TreeError
 from calitree.integrity import GraphCheck, check_graph
 from calitree.jointree.attributes import check_classes, graph_schema
-from calitree.jointree.decompose import NO_RELATION, given_tree, join_tree
+from calitree.jointree.conditions import condition_text, with_condition
+from calitree.jointree.decompose import NO_RELATION, check_connected, given_tree, join_tree
 from calitree.jointree.derived import key_text, of_one_kind, with_column, with_key
 from calitree.jointree.from_clause import HOWS, from_clause
 from calitree.jointree.hypertree import Hypertree
@@ -85,8 +86,9 @@ class JoinGraph:
         *,
         how: str = "inner",
         condition: str | None = None,
+        asof: On | None = None,
     ) -> None:
-        """Join two relations on equal columns.
+        """Join two relations on equal columns, or by a condition.
 
         Args:
             left: The name of a relation.
@@ -96,33 +98,42 @@ class JoinGraph:
             how: Which rows stay that have no partner: those of neither relation (`"inner"`), of the left one
                 (`"left"`), the right one (`"right"`) or both (`"full"`). Joins mean what they mean in
                 SQL, in the order in which they are declared; `from_clause` shows it.
-            condition: Not supported: joins are on equal columns.
+            condition: A condition over columns of the two, as SQL, instead of `on` or beside it, for an
+                inner join. Its equalities of columns are taken as if they stood in `on`.
+            asof: Not supported.
 
         Raises:
             SchemaError: A relation or a column is unknown, the columns cannot be equal, the join would
-                make two columns of one relation equal, or it closes a cycle and is not of the kind of
-                the join that it belongs to.
+                make two columns of one relation equal, the condition does not compare the two, or the
+                join closes a cycle and is not of the kind of the join that it belongs to.
+            ExpressionError: The condition does not parse.
 
         Example:
             >>> graph.add_relation("cities", {"city": ["Quito"], "people": [2_700_000]})
             >>> graph.add_join("stores", "cities", on="city")
+            >>> graph.add_relation("sizes", {"size": ["small", "large"], "least": [0, 15]})
+            >>> graph.add_join("sales", "sizes", condition="price >= least")
         """
-        if condition is not None:
-            raise SchemaError(
-                "Joins by a condition are not supported in this version; join on columns."
-            )
         if how not in HOWS:
             raise SchemaError(f"how is one of {', '.join(HOWS)}; got {how!r}.")
+        if asof is not None:
+            raise SchemaError(
+                f"As-of joins are not supported in this version. Give {right} a column with the value that "
+                f"follows in its key, and join {left} by a condition: own <= {left}.x and {left}.x < following."
+            )
         a, b = find_relation(left, self._relations), find_relation(right, self._relations)
         if a.name == b.name:
             raise SchemaError(
                 f"{left} cannot join itself; add its table a second time under another name."
             )
         pairs = []
-        for x, y in join_pairs(left, right, on):
+        for x, y in [] if on is None and condition is not None else join_pairs(left, right, on):
             (a, x), (b, y) = with_key(a, x), with_key(b, y)
             pairs.append((x, y))
-        a, b, join = of_one_kind(a, b, Join(a.name, b.name, tuple(pairs), how))
+        join = Join(a.name, b.name, tuple(pairs), how)
+        if condition is not None:
+            join = with_condition(a, b, join, condition)
+        a, b, join = of_one_kind(a, b, join)
         relations = {**self._relations, a.name: a, b.name: b}
         check_classes(graph_schema(relations, (*self._joins, checked_join(a, b, join))), join)
         self._relations = relations
@@ -166,7 +177,11 @@ class JoinGraph:
         if not self._relations:
             raise TreeError(NO_RELATION)
         clause = from_clause(self._relations, self._joins)
-        return clause.sql(name_text, lambda name, key: key_text(self._relations[name], key))
+        return clause.sql(
+            name_text,
+            lambda name, key: key_text(self._relations[name], key),
+            lambda join: condition_text(self._relations, join),
+        )
 
     @property
     def schema(self) -> Schema:
@@ -181,6 +196,7 @@ class JoinGraph:
         *,
         empty: Mapping[str, Sequence[str]] | None = None,
         redundant: bool = False,
+        cross_join: bool = False,
     ) -> Hypertree:
         """The junction hypertree of this graph: computed, or as you give it.
 
@@ -194,6 +210,7 @@ class JoinGraph:
             empty: Empty bags to add, each a view of columns that one bag has together.
             redundant: Give relations that close a cycle a bag of their own too, around empty bags. Messages
                 are larger then, but one relation can change without joining the others again.
+            cross_join: Join the parts of a graph that is not connected: all combinations of their rows.
 
         Returns:
             The tree, for `calibrate`.
@@ -213,11 +230,12 @@ class JoinGraph:
                 "each relation and one that lists only columns."
             )
         if bags is not None:
+            check_connected(schema, cross_join)
             tree = given_tree(schema, bags, edges or (), mapping or {})
         elif edges is not None or mapping is not None:
             raise TreeError("edges and mapping describe bags: give bags too.")
         else:
-            tree = join_tree(schema, redundant=redundant)
+            tree = join_tree(schema, redundant=redundant, cross_join=cross_join)
         for name, columns in (empty or {}).items():
             if isinstance(columns, str):
                 raise TreeError(f"Empty bag {name} is a list of columns, not one text.")
@@ -231,6 +249,7 @@ class JoinGraph:
         where: str | None = None,
         *,
         tree: Hypertree | None = None,
+        cross_join: bool = False,
         memory_limit: int | None = None,
         maintenance: Mode = "lazy",
         progress: Progress | bool | None = None,
@@ -242,6 +261,7 @@ class JoinGraph:
             group_by: The columns and expressions that the pivot query groups by.
             where: The pivot query's filter, as SQL.
             tree: A tree made by `hypertree`; the computed one by default.
+            cross_join: As for `hypertree`, whose tree it is by default.
             memory_limit: Bytes that may be kept to be used again, beside the data: messages, plans, what
                 was computed of columns. By default a quarter of the machine's memory, but at least 1 GB.
                 Trees of one graph share the largest of their limits; `WideTable.memory` tells who holds
@@ -273,7 +293,7 @@ class JoinGraph:
         branch = Branch.new(
             self.schema,
             self.engine,
-            tree if tree is not None else self.hypertree(),
+            tree if tree is not None else self.hypertree(cross_join=cross_join),
             {"n": "count(*)"} if measures is None else measures,
             Question(kept_groups(group_by), where),
             memory_limit=memory_limit,

@@ -34,6 +34,18 @@ def test_a_model_says_what_the_calls_would(tmp_path: Path) -> None:
     assert wide.verify().ok
 
 
+def test_a_join_may_have_a_condition(tmp_path: Path) -> None:
+    text = JOIN.replace("on = ", 'condition = "price > 6 and store >= id" # ')
+    shop.write(tmp_path)
+    file = tmp_path / "theta.toml"
+    file.write_text(RELATIONS + text)
+    graph = ct.JoinGraph("local")
+    graph.add_relation("sales", str(tmp_path / "data/sales/*.parquet"))
+    graph.add_relation("stores", str(tmp_path / "data/stores.csv"))
+    graph.add_join("sales", "stores", condition="price > 6 and store >= id")
+    assert rows(file) == graph.calibrate().query().rows()
+
+
 def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = shop.write(tmp_path / "models [1]")
     elsewhere = tmp_path / "elsewhere"

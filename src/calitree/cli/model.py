@@ -11,6 +11,7 @@ sales.dear = "price > 100"
 left = "sales"
 right = "stores"
 on = "store_nbr"                      # or ["k1", "k2"], or {left_column = "right_column"}
+                                      # condition = "sales.day >= stores.opened" beside or instead of it
 
 [measures]
 n = "count(*)"
@@ -41,8 +42,7 @@ from calitree.storage.listing import looks_like_a_path
 from calitree.wide_table import WideTable
 
 SECTIONS = ("relations", "columns", "joins", "measures", "pivot")
-JOIN = ("left", "right", "on")
-JOIN_OPTIONS = ("how",)
+JOIN = ("left", "right", "on", "condition", "how")
 PIVOT = ("group_by", "where")
 
 MAX_BYTES = 1 << 20
@@ -81,8 +81,8 @@ class ModelFile:
         if not isinstance(joins, list) or not all(isinstance(join, dict) for join in joins):
             raise ModelError(f"{path}: each join is a [[joins]] of its own.")
         for number, join in enumerate(joins, 1):
-            _only(path, f"join {number}", join, (*JOIN, *JOIN_OPTIONS))
-            for key in JOIN:
+            _only(path, f"join {number}", join, JOIN)
+            for key in JOIN[:2] if "condition" in join else JOIN[:3]:
                 if key not in join:
                     raise ModelError(f"{path}: join {number} does not say {key!r}.")
         measures = _table(path, given, "measures") or {"n": "count(*)"}
@@ -113,8 +113,7 @@ class ModelFile:
             for name, expression in columns.items():
                 graph.add_column(relation, name, expression)
         for join in self.joins:
-            options = {key: join[key] for key in JOIN_OPTIONS if key in join}
-            graph.add_join(join["left"], join["right"], on=join["on"], **options)
+            graph.add_join(**join)
         return graph
 
     def calibrate(

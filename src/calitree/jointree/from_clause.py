@@ -34,8 +34,9 @@ class Step:
     left: Operand
     right: Operand
     how: str
+    joins: list[Join]
     links: list[tuple[str, str]]
-    """The relations that are joined, of either side."""
+    """The relations of which columns are compared, of either side."""
     pairs: list[Pair]
     relations: frozenset[str] = field(init=False)
     keeps_left: bool = field(init=False)
@@ -45,6 +46,11 @@ class Step:
         self.relations = relations_of(self.left) | relations_of(self.right)
         self.keeps_left = self.how in ("left", "full")
         self.keeps_right = self.how in ("right", "full")
+
+    @property
+    def has_condition(self) -> bool:
+        """Whether it joins by a condition too, which need not reject NULL."""
+        return any(join.condition for join in self.joins)
 
     @property
     def is_inner(self) -> bool:
@@ -67,8 +73,13 @@ class FromClause:
     steps: tuple[Step, ...]
     operands: tuple[Operand, ...]
 
-    def sql(self, table: Callable[[str], str], column: Callable[[str, str], str]) -> str:
-        """The clause as SQL, without FROM, given how tables and columns are written."""
+    def sql(
+        self,
+        table: Callable[[str], str],
+        column: Callable[[str, str], str],
+        condition: Callable[[Join], str],
+    ) -> str:
+        """The clause as SQL, without FROM, given how tables, columns and conditions are written."""
 
         def text(operand: Operand) -> str:
             if isinstance(operand, str):
@@ -76,8 +87,10 @@ class FromClause:
             right = text(operand.right)
             if isinstance(operand.right, Step):
                 right = f"({right})"
-            tests = " AND ".join(f"{column(*a)} = {column(*b)}" for a, b in operand.pairs)
-            return f"{text(operand.left)} {_KEYWORDS[operand.how]} {right} ON {tests or 'TRUE'}"
+            tests = [f"{column(*a)} = {column(*b)}" for a, b in operand.pairs]
+            tests += [f"({condition(join)})" for join in operand.joins if join.condition]
+            on = " AND ".join(tests)
+            return f"{text(operand.left)} {_KEYWORDS[operand.how]} {right} ON {on}"
 
         first, *others = self.operands
         return text(first) + "".join(
@@ -96,7 +109,8 @@ def from_clause(relations: Iterable[str], joins: Iterable[Join]) -> FromClause:
         if left is right:
             _extend(left, join, pairs)
             continue
-        step = Step(left, right, join.how, [(join.left, join.right)], pairs)
+        links = [(join.left, join.right)] if pairs else []
+        step = Step(left, right, join.how, [join], links, pairs)
         steps.append(step)
         operand_of |= dict.fromkeys(step.relations, step)
     for step in steps:
@@ -118,12 +132,14 @@ def _extend(operand: Operand, join: Join, pairs: Sequence[Pair]) -> None:
     how = join.how if forward else _REVERSED[join.how]
     if how != step.how:
         wanted = step.how if forward else _REVERSED[step.how]
-        first, second = step.links[0]
+        first, second = step.joins[0].left, step.joins[0].right
         raise SchemaError(
             f"{join} closes a cycle: it is part of the {wanted} join that has connected {first} and "
             f"{second}, and cannot be {join.how}. Declare it with how={wanted!r}."
         )
-    step.links.append((join.left, join.right) if forward else (join.right, join.left))
+    step.joins.append(join)
+    if pairs:
+        step.links.append((join.left, join.right) if forward else (join.right, join.left))
     step.pairs += pairs if forward else [(b, a) for a, b in pairs]
 
 
@@ -183,6 +199,7 @@ def outer_joins(clause: FromClause) -> tuple[OuterJoin, ...]:
         steps = [s for s in clause.steps if s.relations <= relations_of(operand) and not s.is_inner]
         for step in steps:
             _check_sides(step, block_of)
+            _check_conditions(step, clause)
         blocks = dict.fromkeys(block for step in steps for block in _blocks(step, block_of))
         walks = [_outward(core, steps, block_of) for core in blocks]
         joins += min(walks, key=lambda walk: sum(join.is_full for join in walk), default=[])
@@ -202,6 +219,25 @@ def _check_sides(step: Step, block_of: Blocks) -> None:
             raise SchemaError(
                 f"An outer join on columns of {' and '.join(sorted(set(names)))} is not supported: one "
                 "of these relations may be NULL where the other is not."
+            )
+
+
+def _check_conditions(outer: Step, clause: FromClause) -> None:
+    """What is NULL for want of a partner must not be joined by a condition: it would be tested there."""
+    if outer.keeps_left and outer.keeps_right:
+        optional = frozenset().union(*map(relations_of, clause.operands))
+    else:
+        optional = relations_of(outer.right if outer.keeps_left else outer.left)
+    for step in clause.steps:
+        if step.has_condition and step.relations <= optional:
+            side = (
+                "optional side of an outer"
+                if step.relations <= outer.relations
+                else "graph of a full"
+            )
+            raise SchemaError(
+                f"{step.joins[0]} in the {side} join is not supported: relations can be joined on equal "
+                "columns only there."
             )
 
 

@@ -54,12 +54,14 @@ class Relation:
 
 @dataclass(frozen=True)
 class Join:
-    """Equality of one or more pairs of columns."""
+    """Equality of one or more pairs of columns, and a condition, of which one may be missing."""
 
     left: str
     right: str
     pairs: tuple[tuple[str, str], ...]
     how: str = "inner"
+    condition: str = ""
+    """As SQL over the columns of the two; equalities among `pairs` may be in it too."""
 
     @property
     def compared(self) -> list[Pair]:
@@ -67,7 +69,8 @@ class Join:
         return [((self.left, a), (self.right, b)) for a, b in self.pairs]
 
     def __str__(self) -> str:
-        on = " and ".join(f"{self.left}.{a} = {self.right}.{b}" for a, b in self.pairs)
+        tests = [f"{self.left}.{a} = {self.right}.{b}" for a, b in self.pairs]
+        on = " and ".join([*tests, self.condition] if self.condition else tests)
         return f"{self.left} {JOIN_SYMBOLS[self.how]} {self.right} on {on}"
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from calitree.errors import QueryError, did_you_mean, shortened
+from calitree.jointree.conditions import join_conditions
 from calitree.jointree.remainder import connecting_relations, remaining_schema
 from calitree.jointree.schema import Schema
 from calitree.query.annotation import COUNT, Aggregate
@@ -73,7 +74,9 @@ class Query:
     group_by: tuple[tuple[str, str], ...]
     """Each column as the result calls it, and its attribute."""
     where: tuple[Expression, ...]
-    """Conditions that all must hold."""
+    """Conditions that all must hold: those of joins, and `filters`."""
+    filters: tuple[Expression, ...]
+    """The conditions of the question itself."""
     measures: tuple[tuple[str, Measure], ...]
     relations: frozenset[str]
     """Those that are joined."""
@@ -96,9 +99,9 @@ def bind(
     joined = _joined(schema, question.relations)
     whole, schema = schema, remaining_schema(schema, joined)
     groups = groups_of(schema, question.group_by, joined)
-    where: tuple[Expression, ...] = ()
+    filters: tuple[Expression, ...] = ()
     if question.where is not None:
-        where = parse_predicate(
+        filters = parse_predicate(
             question.where, lambda table, name: schema.resolve(table, name, joined)
         )
     chosen = _chosen(known, question.measures)
@@ -112,7 +115,8 @@ def bind(
             )
     return Query(
         group_by=groups.columns,
-        where=where,
+        where=tuple(dict.fromkeys((*join_conditions(schema, joined), *filters))),
+        filters=filters,
         measures=measures,
         relations=frozenset(joined),
         keep=groups.keep,
@@ -164,7 +168,8 @@ def _joined(schema: Schema, relations: Sequence[str] | None) -> tuple[str, ...]:
         raise QueryError("relations=[] leaves nothing to join; name at least one relation.")
     joined = tuple(name for name in schema.relations if name in wanted)
     parts = schema.components(joined)
-    if len(parts) > 1:
+    whole = [part for part in schema.components() if not wanted.isdisjoint(part)]
+    if len(parts) > len(whole):  # a graph that had several parts was meant to be a cross product
         listed = "; ".join(", ".join(part) for part in parts)
         missing = ", ".join(connecting_relations(schema, joined))
         raise QueryError(

@@ -32,6 +32,9 @@ def encoded_tree(snapshot: Snapshot) -> SavedTree:
         joins=tuple((join.left, join.right, join.pairs) for join in schema.joins),
         hows=cast(Any, tuple(join.how for join in schema.joins) if schema.has_outer else ()),
         matches=tuple(a.name for a in schema.attributes.values() if a.match),
+        conditions=tuple(
+            (i, join.condition) for i, join in enumerate(schema.joins) if join.condition
+        ),
         attributes=tuple(
             (attribute.name, attribute.columns, attribute.kind)
             for attribute in schema.attributes.values()

@@ -48,6 +48,8 @@ class SavedTree:
         default=(), metadata={"json": "further"}
     )
     """The pivots of cubes: by what they group, and their filter."""
+    conditions: tuple[tuple[Count, str], ...] = ()
+    """Those of joins, each with the number of its join."""
     bound: dict[str, str] | None = None
     streams: dict[str, int] = field(default_factory=dict)
     read_files: dict[str, dict[str, dict[str, Stamp | None]]] = field(default_factory=dict)
@@ -62,7 +64,15 @@ class SavedTree:
     def shape(self) -> tuple[object, ...]:
         """What all versions of one tree have in common."""
         bags = tuple((*bag, frozenset()) if len(bag) == 3 else bag for bag in self.bags)
-        return self.joins, self.hows, self.attributes, bags, self.edges, self.columns
+        return (
+            self.joins,
+            self.hows,
+            self.conditions,
+            self.attributes,
+            bags,
+            self.edges,
+            self.columns,
+        )
 
     @property
     def first_joins(self) -> tuple[Join, ...]:
@@ -73,5 +83,8 @@ class SavedTree:
     @property
     def declared_joins(self) -> tuple[Join, ...]:
         """The joins as they were declared."""
-        hows = self.hows or ("inner",) * len(self.joins)
-        return tuple(Join(*j, how) for j, how in zip(self.joins, hows, strict=True))
+        hows, conditions = self.hows or ("inner",) * len(self.joins), dict(self.conditions)
+        return tuple(
+            Join(*join, how, conditions.get(number, ""))
+            for number, (join, how) in enumerate(zip(self.joins, hows, strict=True))
+        )

@@ -20,9 +20,10 @@ from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Engine, Persistent, SparkBacked, on_spark
 from calitree.errors import EngineError
 from calitree.interrupts import current, run
+from calitree.jointree.conditions import located_condition
 from calitree.jointree.from_clause import from_clause
 from calitree.jointree.remainder import remaining_schema
-from calitree.jointree.schema import ColumnName, Schema
+from calitree.jointree.schema import ColumnName, Join, Schema
 from calitree.query.binder import Query
 from calitree.sql.parsing.literal_lists import with_values
 from calitree.sql.quoting import quote
@@ -226,7 +227,11 @@ def joined_sql(schema: Schema, aliases: Mapping[str, str], dialect: str) -> str:
     def column(relation: str, name: str) -> str:
         return column_sql(schema, aliases, (relation, name), dialect)
 
-    return f"FROM {from_clause(aliases, schema.declared_joins(aliases)).sql(table, column)}"
+    def condition(join: Join) -> str:
+        return located_condition(schema, join, dict(aliases), dialect)
+
+    clause = from_clause(aliases, schema.declared_joins(aliases))
+    return f"FROM {clause.sql(table, column, condition)}"
 
 
 def attributes_of(query: Query) -> set[str]:

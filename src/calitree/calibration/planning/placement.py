@@ -106,13 +106,15 @@ class Placement:
 
     @cached_property
     def _sites(self) -> dict[Expression, frozenset[str]]:
-        """For each predicate the bags that must all be on an edge's source side for it to be applied there."""
+        """For each predicate the bags that must all be on an edge's source side for it to be applied there.
+
+        There are none for one whose attributes no bag has together: it waits only for them.
+        """
 
         def sites(predicate: Expression) -> frozenset[str]:
             if predicate in self.bound:
                 return frozenset((self.bound[predicate],))
-            holders = (self.tree.holders((a,)) for a in predicate.attributes)
-            return self.candidates[predicate] or frozenset().union(*holders)
+            return self.candidates[predicate]
 
         return {predicate: sites(predicate) for predicate in self.query.where}
 

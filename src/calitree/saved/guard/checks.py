@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import cast
 
 from calitree.calibration.message import Shelved
+from calitree.engines.api.contraction import Table
 from calitree.errors import CalitreeError, SavedError
 from calitree.jointree.attributes import keyed_joins
+from calitree.jointree.conditions import with_condition
 from calitree.jointree.from_clause import equal_pairs, from_clause
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.joins import checked_name, classes_of_pairs, joint_kind
-from calitree.jointree.schema import Attribute, ColumnName
+from calitree.jointree.schema import Attribute, ColumnName, Join, Relation
 from calitree.saved.guard.trust import outside_path
 from calitree.saved.manifest import Manifest
 from calitree.saved.tree_codec import derived_columns, hypertree
@@ -36,6 +39,7 @@ def check(manifest: Manifest, place: str) -> None:
         tree = manifest.tree
         columns = _columns(tree, manifest.relations)
         attributes_of = _attributes_of(tree, columns)
+        _check_conditions(tree, manifest.relations)
         bags = hypertree(tree, attributes_of)
         for name in (*tree.added, *tree.read_files, *tree.read_segments):
             if name not in attributes_of:
@@ -164,6 +168,22 @@ def _check_matches(tree: SavedTree) -> None:
         name: own[name][0] for name in tree.matches if name in own
     } or len(keys) != len(tree.matches):
         raise MalformedError("its attributes are not those that its outer joins make")
+
+
+def _check_conditions(tree: SavedTree, relations: Iterable[SavedRelation]) -> None:
+    """Conditions of joins are over columns that are there, and leave no equality for the joins to make."""
+    tables = {r.name: Relation(r.name, cast(Table, r)) for r in relations}
+    joins = [Join(*parts) for parts in tree.joins]
+    _check_unique("condition", (str(number) for number, _ in tree.conditions))
+    for number, condition in tree.conditions:
+        if number >= len(joins):
+            raise MalformedError(f"a condition is of join {number}, which is not there")
+        join = joins[number]
+        if (
+            with_condition(tables[join.left], tables[join.right], join, condition).pairs
+            != join.pairs
+        ):
+            raise MalformedError(f"the condition of join {number} makes other columns equal")
 
 
 def _check_message(

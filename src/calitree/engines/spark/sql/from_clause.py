@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import cast
 
 from sqlglot import exp
 
 from calitree.engines.api.contraction import Input, Match
+from calitree.engines.api.pairs import check_pairs
 from calitree.engines.spark.fields import DOUBLE, Field
 from calitree.engines.spark.sql.whole_numbers import LIMITS, SqlWriter
 from calitree.engines.spark.table import SparkTable
@@ -211,6 +213,17 @@ class FromClause:
             return named(name, self.fields[name].kind)
 
         return expression.node.copy().transform(swap)
+
+    def check_pairs(self) -> None:
+        """Refuse a product of more rows than anybody would wait for."""
+        parts: list[list[FromItem]] = []
+        for item in self.items:
+            near = [p for p in parts if any(i.attributes.keys() & item.attributes for i in p)]
+            apart = [p for p in parts if p not in near]
+            parts = [*apart, [item, *(i for part in near for i in part)]]
+        if len(parts) > 1:
+            pairs = prod(max(item.table.rows for item in part) for part in parts)
+            check_pairs(pairs, "A join of tables without equal columns")
 
     def __str__(self) -> str:
         text = ""

@@ -71,6 +71,7 @@ class _Select:
 
     def __init__(self, items: Sequence[FromItem], output: Output, utc: bool) -> None:
         self.tables = FromClause(items)
+        self.tables.check_pairs()
         self.output = output
         self.utc = utc
         self.by_index = {item.index: item for item in items}
