@@ -12,25 +12,19 @@ from calitree.engines.api.protocol import Engine
 from calitree.engines.registry import engine_of
 from calitree.errors import QueryError, SchemaError, TreeError
 from calitree.integrity import GraphCheck, check_graph
-from calitree.jointree.attributes import check_classes, graph_schema
-from calitree.jointree.conditions import condition_text, with_condition
+from calitree.jointree.attributes import graph_schema
+from calitree.jointree.declare import JoinRequest, clause_text, declared_join
 from calitree.jointree.decompose import NO_RELATION, check_connected, given_tree, join_tree
-from calitree.jointree.derived import key_text, of_one_kind, with_column, with_key
-from calitree.jointree.from_clause import HOWS, from_clause
+from calitree.jointree.derived import with_column
 from calitree.jointree.hypertree import Hypertree
-from calitree.jointree.joins import On, checked_join, checked_name, join_pairs
-from calitree.jointree.schema import (
-    Join,
-    Relation,
-    Schema,
-    find_relation,
-)
+from calitree.jointree.join import Join
+from calitree.jointree.joins import On, checked_name
+from calitree.jointree.schema import Relation, Schema, find_relation
 from calitree.progress import Progress
 from calitree.query.binder import MeasureLike, Question, check_list
 from calitree.query.groups import GroupBy, kept_groups
 from calitree.saved.guard.trust import Allow
 from calitree.saved.reader import read_tree
-from calitree.sql.quoting import name_text
 from calitree.wide_table import WideTable
 
 
@@ -114,28 +108,13 @@ class JoinGraph:
             >>> graph.add_relation("sizes", {"size": ["small", "large"], "least": [0, 15]})
             >>> graph.add_join("sales", "sizes", condition="price >= least")
         """
-        if how not in HOWS:
-            raise SchemaError(f"how is one of {', '.join(HOWS)}; got {how!r}.")
         if asof is not None:
             raise SchemaError(
                 f"As-of joins are not supported in this version. Give {right} a column with the value that "
                 f"follows in its key, and join {left} by a condition: own <= {left}.x and {left}.x < following."
             )
-        a, b = find_relation(left, self._relations), find_relation(right, self._relations)
-        if a.name == b.name:
-            raise SchemaError(
-                f"{left} cannot join itself; add its table a second time under another name."
-            )
-        pairs = []
-        for x, y in [] if on is None and condition is not None else join_pairs(left, right, on):
-            (a, x), (b, y) = with_key(a, x), with_key(b, y)
-            pairs.append((x, y))
-        join = Join(a.name, b.name, tuple(pairs), how)
-        if condition is not None:
-            join = with_condition(a, b, join, condition)
-        a, b, join = of_one_kind(a, b, join)
-        relations = {**self._relations, a.name: a, b.name: b}
-        check_classes(graph_schema(relations, (*self._joins, checked_join(a, b, join))), join)
+        declared = JoinRequest(left, right, on, how, condition)
+        relations, join = declared_join(self._relations, self._joins, declared)
         self._relations = relations
         self._joins.append(join)
 
@@ -176,12 +155,7 @@ class JoinGraph:
         """
         if not self._relations:
             raise TreeError(NO_RELATION)
-        clause = from_clause(self._relations, self._joins)
-        return clause.sql(
-            name_text,
-            lambda name, key: key_text(self._relations[name], key),
-            lambda join: condition_text(self._relations, join),
-        )
+        return clause_text(self._relations, self._joins)
 
     @property
     def schema(self) -> Schema:

@@ -29,7 +29,7 @@ from calitree.engines.api.protocol import Engine, updatable
 from calitree.errors import MissingRelationError
 from calitree.jointree.bag import Edge
 from calitree.jointree.decompose import outer_edges
-from calitree.jointree.schema import OuterJoin
+from calitree.jointree.join import OuterJoin
 from calitree.query.binder import Question
 
 

@@ -22,7 +22,8 @@ from calitree.engines.api.contraction import (
     Weight,
 )
 from calitree.jointree.bag import Edge
-from calitree.jointree.schema import OuterJoin, Schema
+from calitree.jointree.join import OuterJoin
+from calitree.jointree.schema import Schema
 from calitree.query.annotation import COUNT, Aggregate
 
 

@@ -12,7 +12,8 @@ from dataclasses import replace
 from sqlglot import exp
 
 from calitree.errors import ExpressionError, SchemaError
-from calitree.jointree.schema import ColumnName, Join, Relation, Schema, find_column, find_relation
+from calitree.jointree.join import ColumnName, Join
+from calitree.jointree.schema import Relation, Schema, find_column, find_relation
 from calitree.sql.analysis import Resolved
 from calitree.sql.parser import Expression, conjuncts, parse_node, parse_predicate
 from calitree.sql.quoting import column_text

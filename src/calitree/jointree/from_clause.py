@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from calitree.errors import SchemaError
-from calitree.jointree.schema import Join, OuterJoin, Pair
+from calitree.jointree.join import Join, OuterJoin, Pair
 
 HOWS = ("inner", "left", "right", "full")
 _REVERSED = {"inner": "inner", "left": "right", "right": "left", "full": "full"}

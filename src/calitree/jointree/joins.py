@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from calitree.errors import SchemaError, shortened
-from calitree.jointree.schema import ColumnName, Join, Pair, Relation
+from calitree.jointree.join import ColumnName, Join, Pair
+from calitree.jointree.schema import Relation
 from calitree.sql.limits import flaw_of_name
 from calitree.types import Kind, common_kind
 

@@ -14,8 +14,9 @@ from dataclasses import replace
 from calitree.errors import QueryError
 from calitree.jointree.from_clause import FromClause, equal_pairs, from_clause, outer_joins
 from calitree.jointree.hypertree import Hypertree
+from calitree.jointree.join import ColumnName, OuterJoin
 from calitree.jointree.joins import classes_of_pairs, joint_kind
-from calitree.jointree.schema import Attribute, ColumnName, OuterJoin, Schema
+from calitree.jointree.schema import Attribute, Schema
 
 
 def remaining_schema(schema: Schema, relations: Collection[str]) -> Schema:

@@ -22,8 +22,9 @@ from calitree.errors import EngineError
 from calitree.interrupts import current, run
 from calitree.jointree.conditions import located_condition
 from calitree.jointree.from_clause import from_clause
+from calitree.jointree.join import ColumnName, Join
 from calitree.jointree.remainder import remaining_schema
-from calitree.jointree.schema import ColumnName, Join, Schema
+from calitree.jointree.schema import Schema
 from calitree.query.binder import Query
 from calitree.sql.parsing.literal_lists import with_values
 from calitree.sql.quoting import quote

@@ -127,7 +127,7 @@ class TaskScan:
         Across an outer join, rows with other values count too if the message has a row for these.
         """
         match = self.contraction.inputs[at].match
-        if message.rows > MAX_PRUNING_ROWS or (match and message.has_null(match.key)):
+        if message.rows > MAX_PRUNING_ROWS or (match and has_null(message, match.key)):
             return []
         return [
             (attribute, message.distinct(attribute))
@@ -154,6 +154,11 @@ class TaskScan:
             inputs[self.relation].derived,
         )
         return Contraction(tuple(inputs), tuple(outputs))
+
+
+def has_null(message: EncodedMessage, attributes: Sequence[str]) -> bool:
+    """Whether one of these attributes is NULL in some row."""
+    return any(not message.codes(name, {name: name}).all() for name in attributes)
 
 
 class Tasks:

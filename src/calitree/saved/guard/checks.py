@@ -16,8 +16,9 @@ from calitree.jointree.attributes import keyed_joins
 from calitree.jointree.conditions import with_condition
 from calitree.jointree.from_clause import equal_pairs, from_clause
 from calitree.jointree.hypertree import Hypertree
+from calitree.jointree.join import ColumnName, Join
 from calitree.jointree.joins import checked_name, classes_of_pairs, joint_kind
-from calitree.jointree.schema import Attribute, ColumnName, Join, Relation
+from calitree.jointree.schema import Attribute, Relation
 from calitree.saved.guard.trust import outside_path
 from calitree.saved.manifest import Manifest
 from calitree.saved.tree_codec import derived_columns, hypertree

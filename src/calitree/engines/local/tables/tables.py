@@ -331,10 +331,6 @@ class EncodedMessage(EncodedTable):
         codes = np.unique(self.codes(attribute, {attribute: attribute}))
         return self.book.dictionary(attribute).decode(codes[codes > 0])
 
-    def has_null(self, attributes: Sequence[str]) -> bool:
-        """Whether one of these attributes is NULL in some row."""
-        return any(not self.codes(name, {name: name}).all() for name in attributes)
-
     def components(self, column: Column) -> list[Value]:
         """The components of one of its columns."""
         return [self.annotations[part] for part in column.parts]

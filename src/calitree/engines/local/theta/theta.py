@@ -79,7 +79,9 @@ def _theta_leg(job: Job) -> tuple[int, int, list[Expression]] | None:
         if p.attributes and not any(leg.holds(p) for leg in job.legs.values())
     ]
     options = []
-    legs = {at: leg for at, leg in job.legs.items() if leg.match is None}  # others join by their keys
+    legs = {
+        at: leg for at, leg in job.legs.items() if leg.match is None
+    }  # others join by their keys
     for at, leg in legs.items() if open_predicates else ():
         own = [p for p in open_predicates if p.attributes & leg.names.keys() - _elsewhere(job, at)]
         joined = frozenset(shared(job.legs, at)).union(*(p.attributes for p in own))
