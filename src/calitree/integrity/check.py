@@ -11,7 +11,7 @@ from calitree.integrity.graph_findings import graph_findings
 from calitree.integrity.key_counts import Columns, KeyCounts, counts_by_key
 from calitree.integrity.report import SEVERITIES, EdgeCheck, GraphCheck
 from calitree.jointree.hypertree import Hypertree
-from calitree.jointree.join import Join
+from calitree.jointree.join import ColumnName, Join
 from calitree.jointree.schema import Schema
 from calitree.progress import Progress, progress_bar
 
@@ -71,10 +71,15 @@ def _by_relation(sides: Iterable[SideKey]) -> dict[str, list[Columns]]:
 
 def _sides(schema: Schema, join: Join) -> tuple[SideKey, SideKey]:
     """The key of a join on both sides, under the same attributes."""
-    names = [schema.attribute_of[join.left, column] for column, _ in join.pairs]
+    names = [_common(schema, {(join.left, a), (join.right, b)}) for a, b in join.pairs]
     left = tuple((name, a) for name, (a, _) in zip(names, join.pairs, strict=True))
     right = tuple((name, b) for name, (_, b) in zip(names, join.pairs, strict=True))
     return (join.left, left), (join.right, right)
+
+
+def _common(schema: Schema, columns: set[ColumnName]) -> str:
+    """The attribute of two columns that are compared: they are equal, or a match."""
+    return next(a.name for a in schema.attributes.values() if columns.issubset(a.columns))
 
 
 def _counts(engine: Engine, schema: Schema, message: Table, side: SideKey) -> KeyCounts:

@@ -106,12 +106,17 @@ class BeamSearch:
     def _names(self, columns: Mapping[str, str], name: str, key: str) -> bool:
         """Whether a column that joins nothing has one value for each value of one that does."""
         attributes = self.comparison.side.wide.schema.attributes
-        ours, theirs = (attributes[columns[column]].relations for column in (name, key))
-        if len(ours) > 1 or len(theirs) < 2 or ours[0] not in theirs:
-            return False
+        ours, own = attributes[columns[name]].relations, attributes[columns[key]]
         size = self.sizes[name]
-        both = [columns[name], columns[key]]
-        return size == self.sizes[key] and size == self._cardinality(both, ours[0])
+        if len(ours) > 1 or size != self.sizes[key]:
+            return False
+        matches = (a for a in attributes.values() if a.match and set(a.columns) & set(own.columns))
+        return any(
+            len(joined.relations) > 1
+            and ours[0] in joined.relations
+            and size == self._cardinality([columns[name], joined.name], ours[0])
+            for joined in (own, *matches)
+        )
 
     def _cardinality(self, attributes: Sequence[str], relation: str) -> int:
         """How many combinations of values a relation has, whatever it is joined with."""
