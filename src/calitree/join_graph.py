@@ -81,6 +81,7 @@ class JoinGraph:
         how: str = "inner",
         condition: str | None = None,
         asof: On | None = None,
+        nulls: str = "unequal",
     ) -> None:
         """Join two relations on equal columns, or by a condition.
 
@@ -95,6 +96,7 @@ class JoinGraph:
             condition: A condition over columns of the two, as SQL, instead of `on` or beside it, for an
                 inner join. Its equalities of columns are taken as if they stood in `on`.
             asof: Not supported.
+            nulls: Whether NULL equals NULL in the columns of `on`: `"equal"`, or as in SQL `"unequal"`.
 
         Raises:
             SchemaError: A relation or a column is unknown, the columns cannot be equal, the join would
@@ -113,9 +115,8 @@ class JoinGraph:
                 f"As-of joins are not supported in this version. Give {right} a column with the value that "
                 f"follows in its key, and join {left} by a condition: own <= {left}.x and {left}.x < following."
             )
-        declared = JoinRequest(left, right, on, how, condition)
-        relations, join = declared_join(self._relations, self._joins, declared)
-        self._relations = relations
+        asked = JoinRequest(left, right, on, how, condition, nulls)
+        self._relations, join = declared_join(self._relations, self._joins, asked)
         self._joins.append(join)
 
     def add_column(self, relation: str, name: str, expression: str) -> None:

@@ -42,7 +42,7 @@ from calitree.storage.listing import looks_like_a_path
 from calitree.wide_table import WideTable
 
 SECTIONS = ("relations", "columns", "joins", "measures", "pivot")
-JOIN = ("left", "right", "on", "condition", "how")
+JOIN = ("left", "right", "on", "condition", "how", "nulls")
 PIVOT = ("group_by", "where")
 
 MAX_BYTES = 1 << 20

@@ -101,7 +101,8 @@ def key_text(relation: Relation, column: str) -> str:
             return node
         return parse_node(column_text(relation.name, node.name))
 
-    return definition.node.copy().transform(qualified).sql()
+    node = definition.node.copy().transform(qualified)
+    return node.sql() if isinstance(node, exp.Func) else f"({node.sql()})"
 
 
 def of_one_kind(left: Relation, right: Relation, join: Join) -> tuple[Relation, Relation, Join]:

@@ -106,16 +106,17 @@ class BeamSearch:
     def _names(self, columns: Mapping[str, str], name: str, key: str) -> bool:
         """Whether a column that joins nothing has one value for each value of one that does."""
         attributes = self.comparison.side.wide.schema.attributes
-        ours, own = attributes[columns[name]].relations, attributes[columns[key]]
-        size = self.sizes[name]
-        if len(ours) > 1 or size != self.sizes[key]:
+        matches = [attribute for attribute in attributes.values() if attribute.match]
+        named, own = attributes[columns[name]], attributes[columns[key]]
+        joins = len(named.columns) > 1 or any(named.columns[0] in a.columns for a in matches)
+        size, home = self.sizes[name], named.relations[0]
+        if joins or size != self.sizes[key]:
             return False
-        matches = (a for a in attributes.values() if a.match and set(a.columns) & set(own.columns))
         return any(
             len(joined.relations) > 1
-            and ours[0] in joined.relations
-            and size == self._cardinality([columns[name], joined.name], ours[0])
-            for joined in (own, *matches)
+            and home in joined.relations
+            and size == self._cardinality([named.name, joined.name], home)
+            for joined in (own, *(a for a in matches if set(a.columns) & set(own.columns)))
         )
 
     def _cardinality(self, attributes: Sequence[str], relation: str) -> int:
