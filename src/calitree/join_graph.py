@@ -12,13 +12,13 @@ from calitree.engines.api.protocol import Engine
 from calitree.engines.registry import engine_of
 from calitree.errors import QueryError, SchemaError, TreeError
 from calitree.integrity import GraphCheck, check_graph
-from calitree.jointree.attributes import graph_schema
-from calitree.jointree.declare import JoinRequest, clause_text, declared_join
 from calitree.jointree.decompose import NO_RELATION, check_connected, given_tree, join_tree
 from calitree.jointree.derived import with_column
 from calitree.jointree.hypertree import Hypertree
-from calitree.jointree.join import Join
-from calitree.jointree.joins import On, checked_name
+from calitree.jointree.joins.attributes import graph_schema
+from calitree.jointree.joins.checks import On, checked_name
+from calitree.jointree.joins.declare import JoinRequest, clause_text, declared_join
+from calitree.jointree.joins.join import Join
 from calitree.jointree.schema import Relation, Schema, find_relation
 from calitree.progress import Progress
 from calitree.query.binder import MeasureLike, Question, check_list
@@ -115,7 +115,7 @@ class JoinGraph:
                 f"As-of joins are not supported in this version. Give {right} a column with the value that "
                 f"follows in its key, and join {left} by a condition: own <= {left}.x and {left}.x < following."
             )
-        asked = JoinRequest(left, right, on, how, condition, nulls)
+        asked = JoinRequest(left, right, on, how=how, condition=condition, nulls=nulls)
         self._relations, join = declared_join(self._relations, self._joins, asked)
         self._joins.append(join)
 

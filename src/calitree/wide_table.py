@@ -16,7 +16,7 @@ from calitree.calibration.planning.plan import Plan
 from calitree.dml import suppose, update
 from calitree.dml.target import Columns
 from calitree.jointree.augment import augmented, joinable, keyed
-from calitree.jointree.joins import On
+from calitree.jointree.joins.checks import On
 from calitree.progress import Progress
 from calitree.query.binder import Measures, Question
 from calitree.query.groups import GroupBy

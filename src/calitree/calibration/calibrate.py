@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from calitree.calibration.call import Call, merged_call
+from calitree.calibration.compilation.call import Call, merged_call
+from calitree.calibration.compilation.wiring import Wiring
 from calitree.calibration.maintenance import refresh_messages
 from calitree.calibration.message import Message, MessageKey
 from calitree.calibration.planning.placement import Placement
@@ -20,7 +21,6 @@ from calitree.calibration.planning.planner import plan_calibration
 from calitree.calibration.planning.staleness import find_messages, stored_edges
 from calitree.calibration.replan import replanned
 from calitree.calibration.snapshot import Snapshot
-from calitree.calibration.wiring import Wiring
 from calitree.engines.api.protocol import Watch
 from calitree.jointree.bag import Edge
 from calitree.progress import Progress, progress_bar

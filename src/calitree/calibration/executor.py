@@ -13,10 +13,10 @@ from functools import partial
 from typing import NamedTuple
 
 from calitree.calibration.adjust import Adjustment, adjustment
-from calitree.calibration.compiler import Compiled, compile_plan
+from calitree.calibration.compilation.compiler import Compiled, compile_plan
+from calitree.calibration.compilation.outer import Answered, OuterJoins
 from calitree.calibration.maintenance import refresh_messages
 from calitree.calibration.message import Message, MessageKey
-from calitree.calibration.outer import Answered, OuterJoins
 from calitree.calibration.planning.placement import Placement
 from calitree.calibration.planning.plan import Measured, Plan, Planned
 from calitree.calibration.planning.planner import plan_query
@@ -29,7 +29,7 @@ from calitree.engines.api.protocol import Engine, updatable
 from calitree.errors import MissingRelationError
 from calitree.jointree.bag import Edge
 from calitree.jointree.decompose import outer_edges
-from calitree.jointree.join import OuterJoin
+from calitree.jointree.joins.join import OuterJoin
 from calitree.query.binder import Question
 
 

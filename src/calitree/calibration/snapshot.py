@@ -15,8 +15,8 @@ from weakref import ref
 
 from calitree.cache import cached_property
 from calitree.calibration.adjust import Adjustment
-from calitree.calibration.compiler import Compiled
-from calitree.calibration.outer import OuterJoins
+from calitree.calibration.compilation.compiler import Compiled
+from calitree.calibration.compilation.outer import OuterJoins
 from calitree.calibration.planning.placement import (
     Placement,
     Subtrees,

@@ -11,7 +11,7 @@ from calitree.integrity.graph_findings import graph_findings
 from calitree.integrity.key_counts import Columns, KeyCounts, counts_by_key
 from calitree.integrity.report import SEVERITIES, EdgeCheck, GraphCheck
 from calitree.jointree.hypertree import Hypertree
-from calitree.jointree.join import ColumnName, Join
+from calitree.jointree.joins.join import ColumnName, Join
 from calitree.jointree.schema import Schema
 from calitree.progress import Progress, progress_bar
 

@@ -18,7 +18,7 @@ from calitree.integrity.comparison import (
 from calitree.integrity.key_counts import MORE_THAN_ONE, KeyCounts
 from calitree.integrity.report import EdgeCheck, EdgeSide, Finding, KeyExample, Severity
 from calitree.integrity.spelling import respelled
-from calitree.jointree.join import Join
+from calitree.jointree.joins.join import Join
 from calitree.jointree.schema import Relation, Schema
 from calitree.types import Kind
 

@@ -13,7 +13,7 @@ from calitree.errors import SchemaError, TreeError, did_you_mean
 from calitree.jointree.bag import Bag, Edge
 from calitree.jointree.cycles import Attributes, Cut, cuts, cyclic_core
 from calitree.jointree.hypertree import Hypertree
-from calitree.jointree.join import OuterJoin
+from calitree.jointree.joins.join import OuterJoin
 from calitree.jointree.schema import Schema
 from calitree.jointree.width import bits_of, cover
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from calitree.errors import ExpressionError, SchemaError, did_you_mean, shortened
-from calitree.jointree.join import Join
+from calitree.jointree.joins.join import Join
 from calitree.jointree.schema import Relation, find_column, find_name
 from calitree.sql.analysis import Resolved
 from calitree.sql.limits import flaw_of_name

@@ -20,7 +20,7 @@ from calitree.errors import (
     SchemaError,
     did_you_mean,
 )
-from calitree.jointree.join import ColumnName, Join, OuterJoin
+from calitree.jointree.joins.join import ColumnName, Join, OuterJoin
 from calitree.sql.analysis import Resolved
 from calitree.sql.parser import Expression, parse_node
 from calitree.sql.substitution import reference, substituted
@@ -175,9 +175,11 @@ class Schema:
             folded = [(relation.name, find_name(name, relation.columns)) for relation in relations]
             matches = [(relation, column) for relation, column in folded if column is not None]
         # As with USING, a name that both sides of an outer join have is that of the preserved side.
-        found = set(matches)
         copies = {
-            theirs for j in self.outer if not j.is_full for ours, theirs in j.pairs if ours in found
+            theirs
+            for join in self.outer
+            for ours, theirs in join.pairs
+            if ours in matches and not join.is_full
         }
         matches = [match for match in matches if match not in copies]
         # A relation that was added does not change what a name means.

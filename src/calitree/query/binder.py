@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from calitree.errors import QueryError, did_you_mean, shortened
-from calitree.jointree.conditions import join_conditions
+from calitree.jointree.joins.conditions import join_conditions
 from calitree.jointree.remainder import connecting_relations, remaining_schema
 from calitree.jointree.schema import Schema
 from calitree.query.annotation import COUNT, Aggregate

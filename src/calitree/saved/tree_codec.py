@@ -11,10 +11,10 @@ from calitree.calibration.state import TreeState
 from calitree.calibration.store import Store
 from calitree.engines.api.protocol import Engine
 from calitree.errors import SavedError
-from calitree.jointree.attributes import keyed_joins
 from calitree.jointree.bag import Bag
 from calitree.jointree.derived import defined
 from calitree.jointree.hypertree import Hypertree
+from calitree.jointree.joins.attributes import keyed_joins
 from calitree.jointree.schema import Attribute, Relation, Schema
 from calitree.query.binder import MeasureLike, Question
 from calitree.query.custom import CustomMeasure

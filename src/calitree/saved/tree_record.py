@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from calitree.calibration.state import Mode
-from calitree.jointree.join import Join
+from calitree.jointree.joins.join import Join
 from calitree.query.custom import CustomMeasure
 from calitree.saved.directory import own_name
 from calitree.storage.digest import FileDigest

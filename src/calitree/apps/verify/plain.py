@@ -20,9 +20,9 @@ from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Engine, Persistent, SparkBacked, on_spark
 from calitree.errors import EngineError
 from calitree.interrupts import current, run
-from calitree.jointree.conditions import located_condition
-from calitree.jointree.from_clause import from_clause
-from calitree.jointree.join import ColumnName, Join
+from calitree.jointree.joins.conditions import located_condition
+from calitree.jointree.joins.from_clause import from_clause
+from calitree.jointree.joins.join import ColumnName, Join
 from calitree.jointree.remainder import remaining_schema
 from calitree.jointree.schema import Schema
 from calitree.query.binder import Query

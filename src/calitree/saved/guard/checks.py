@@ -12,12 +12,12 @@ from typing import cast
 from calitree.calibration.message import Shelved
 from calitree.engines.api.contraction import Table
 from calitree.errors import CalitreeError, SavedError
-from calitree.jointree.attributes import keyed_joins
-from calitree.jointree.conditions import with_condition
-from calitree.jointree.from_clause import equal_pairs, from_clause
 from calitree.jointree.hypertree import Hypertree
-from calitree.jointree.join import ColumnName, Join
-from calitree.jointree.joins import checked_name, classes_of_pairs, joint_kind
+from calitree.jointree.joins.attributes import keyed_joins
+from calitree.jointree.joins.checks import checked_name, classes_of_pairs, joint_kind
+from calitree.jointree.joins.conditions import with_condition
+from calitree.jointree.joins.from_clause import equal_pairs, from_clause
+from calitree.jointree.joins.join import ColumnName, Join
 from calitree.jointree.schema import Attribute, Relation
 from calitree.saved.guard.trust import outside_path
 from calitree.saved.manifest import Manifest

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
-from calitree.calibration.call import Awaited, Call, moved
+from calitree.calibration.compilation.call import Awaited, Call, moved
+from calitree.calibration.compilation.outer import OuterJoins, joins_by_edge, key_filters
 from calitree.calibration.message import Message, column_names
-from calitree.calibration.outer import OuterJoins, joins_by_edge, key_filters
 from calitree.calibration.planning.placement import Placement
 from calitree.calibration.planning.plan import Absorb, Send, Step
 from calitree.engines.api.contraction import (
@@ -22,7 +22,7 @@ from calitree.engines.api.contraction import (
     Weight,
 )
 from calitree.jointree.bag import Edge
-from calitree.jointree.join import OuterJoin
+from calitree.jointree.joins.join import OuterJoin
 from calitree.jointree.schema import Schema
 from calitree.query.annotation import COUNT, Aggregate
 

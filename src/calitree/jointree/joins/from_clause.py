@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from calitree.errors import SchemaError
-from calitree.jointree.join import Join, OuterJoin, Pair
+from calitree.jointree.joins.join import Join, OuterJoin, Pair
 
 HOWS = ("inner", "left", "right", "full")
 _REVERSED = {"inner": "inner", "left": "right", "right": "left", "full": "full"}
@@ -25,7 +25,7 @@ _KEYWORDS = {"inner": "JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full"
 
 
 @dataclass(eq=False)
-class Step:
+class JoinStep:
     """A join of two sides, each a relation or a step before it.
 
     `keeps_left` tells that rows of the left side stay if they have no partner.
@@ -58,7 +58,7 @@ class Step:
         return not self.keeps_left and not self.keeps_right
 
 
-Operand = str | Step
+Operand = str | JoinStep
 
 
 def relations_of(operand: Operand) -> frozenset[str]:
@@ -67,10 +67,10 @@ def relations_of(operand: Operand) -> frozenset[str]:
 
 
 @dataclass(frozen=True)
-class FromClause:
+class JoinClause:
     """The joins in their order, and what they join: one operand if all relations are connected."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[JoinStep, ...]
     operands: tuple[Operand, ...]
 
     def sql(
@@ -85,7 +85,7 @@ class FromClause:
             if isinstance(operand, str):
                 return table(operand)
             right = text(operand.right)
-            if isinstance(operand.right, Step):
+            if isinstance(operand.right, JoinStep):
                 right = f"({right})"
             tests = [f"{column(*a)} = {column(*b)}" for a, b in operand.pairs]
             tests += [f"({condition(join)})" for join in operand.joins if join.condition]
@@ -94,15 +94,15 @@ class FromClause:
 
         first, *others = self.operands
         return text(first) + "".join(
-            f" CROSS JOIN {f'({text(other)})' if isinstance(other, Step) else text(other)}"
+            f" CROSS JOIN {f'({text(other)})' if isinstance(other, JoinStep) else text(other)}"
             for other in others
         )
 
 
-def from_clause(relations: Iterable[str], joins: Iterable[Join]) -> FromClause:
+def from_clause(relations: Iterable[str], joins: Iterable[Join]) -> JoinClause:
     """The FROM clause of these relations and joins, and which of its joins are outer in effect."""
     operand_of: dict[str, Operand] = {name: name for name in relations}
-    steps: list[Step] = []
+    steps: list[JoinStep] = []
     for join in joins:
         pairs = join.compared
         left, right = operand_of[join.left], operand_of[join.right]
@@ -110,23 +110,23 @@ def from_clause(relations: Iterable[str], joins: Iterable[Join]) -> FromClause:
             _extend(left, join, pairs)
             continue
         links = [(join.left, join.right)] if pairs else []
-        step = Step(left, right, join.how, [join], links, pairs)
+        step = JoinStep(left, right, how=join.how, joins=[join], links=links, pairs=pairs)
         steps.append(step)
         operand_of |= dict.fromkeys(step.relations, step)
     for step in steps:
         _require_partners(step)
-    return FromClause(tuple(steps), tuple(dict.fromkeys(operand_of.values())))
+    return JoinClause(tuple(steps), tuple(dict.fromkeys(operand_of.values())))
 
 
 def _extend(operand: Operand, join: Join, pairs: Sequence[Pair]) -> None:
     """Add the equalities of a join to the step that has connected its relations."""
-    assert isinstance(operand, Step)
-    step: Step = operand
+    assert isinstance(operand, JoinStep)
+    step: JoinStep = operand
     while True:
         sides = [side for side in (step.left, step.right) if join.left in relations_of(side)]
         if join.right not in relations_of(sides[0]):
             break
-        assert isinstance(sides[0], Step)
+        assert isinstance(sides[0], JoinStep)
         step = sides[0]
     forward = join.left in relations_of(step.left)
     how = join.how if forward else _REVERSED[join.how]
@@ -143,7 +143,7 @@ def _extend(operand: Operand, join: Join, pairs: Sequence[Pair]) -> None:
     step.pairs += pairs if forward else [(b, a) for a, b in pairs]
 
 
-def _require_partners(step: Step) -> None:
+def _require_partners(step: JoinStep) -> None:
     """Where rows without a partner are dropped, those are too in which a joined relation is NULL."""
     if not step.keeps_left:
         for relation, _ in step.links:
@@ -166,7 +166,7 @@ def _require(operand: Operand, relation: str) -> None:
     _require_partners(operand)
 
 
-def equal_pairs(clause: FromClause) -> list[Pair]:
+def equal_pairs(clause: JoinClause) -> list[Pair]:
     """The columns that inner joins make equal."""
     return [pair for step in clause.steps if step.is_inner for pair in step.pairs]
 
@@ -175,7 +175,7 @@ Blocks = Mapping[str, frozenset[str]]
 """For each relation those that inner joins connect it with, itself included."""
 
 
-def inner_blocks(clause: FromClause) -> dict[str, frozenset[str]]:
+def inner_blocks(clause: JoinClause) -> dict[str, frozenset[str]]:
     """For each relation those that inner joins connect it with, itself included."""
     block_of: dict[str, frozenset[str]] = {}
     for name in frozenset().union(*map(relations_of, clause.operands)):
@@ -188,7 +188,7 @@ def inner_blocks(clause: FromClause) -> dict[str, frozenset[str]]:
     return block_of
 
 
-def outer_joins(clause: FromClause) -> tuple[OuterJoin, ...]:
+def outer_joins(clause: JoinClause) -> tuple[OuterJoin, ...]:
     """The outer joins, those nearest to the core first: the relations that are NULL in no row, or in fewest.
 
     Blocks of relations that inner joins connect are the vertices of a tree, outer joins its edges.
@@ -201,8 +201,8 @@ def outer_joins(clause: FromClause) -> tuple[OuterJoin, ...]:
             _check_sides(step, block_of)
             _check_conditions(step, clause)
         blocks = dict.fromkeys(block for step in steps for block in _blocks(step, block_of))
-        walks = [_outward(core, steps, block_of) for core in blocks]
-        joins += min(walks, key=lambda walk: sum(join.is_full for join in walk), default=[])
+        options = [_outward(core, steps, block_of) for core in blocks]
+        joins += min(options, key=lambda option: sum(join.is_full for join in option), default=[])
     for join in joins:
         if not join.keeps_preserved:
             (one, _), (other, _) = join.pairs[0]
@@ -213,7 +213,7 @@ def outer_joins(clause: FromClause) -> tuple[OuterJoin, ...]:
     return tuple(join.outer for join in joins)
 
 
-def _check_sides(step: Step, block_of: Blocks) -> None:
+def _check_sides(step: JoinStep, block_of: Blocks) -> None:
     for names in zip(*step.links, strict=True):
         if len({block_of[name] for name in names}) > 1:
             raise SchemaError(
@@ -222,7 +222,7 @@ def _check_sides(step: Step, block_of: Blocks) -> None:
             )
 
 
-def _check_conditions(outer: Step, clause: FromClause) -> None:
+def _check_conditions(outer: JoinStep, clause: JoinClause) -> None:
     """What is NULL for want of a partner must not be joined by a condition: it would be tested there."""
     if outer.keeps_left and outer.keeps_right:
         optional = frozenset().union(*map(relations_of, clause.operands))
@@ -255,7 +255,7 @@ class _Outward(NamedTuple):
         return OuterJoin(preserved, self.optional, self.pairs, self.is_full)
 
 
-def _outward(core: frozenset[str], outer: Sequence[Step], block_of: Blocks) -> list[_Outward]:
+def _outward(core: frozenset[str], outer: Sequence[JoinStep], block_of: Blocks) -> list[_Outward]:
     """The outer joins of one component, from a core outward."""
     reached, left, joins = {core}, list(outer), list[_Outward]()
     while left:
@@ -271,7 +271,7 @@ def _outward(core: frozenset[str], outer: Sequence[Step], block_of: Blocks) -> l
     return joins
 
 
-def _blocks(step: Step, block_of: Blocks) -> tuple[frozenset[str], frozenset[str]]:
+def _blocks(step: JoinStep, block_of: Blocks) -> tuple[frozenset[str], frozenset[str]]:
     """The blocks of its two sides."""
     left, right = step.links[0]
     return block_of[left], block_of[right]

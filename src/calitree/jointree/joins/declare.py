@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from calitree.errors import SchemaError
-from calitree.jointree.attributes import check_classes, graph_schema
-from calitree.jointree.conditions import condition_text, with_condition
 from calitree.jointree.derived import key_text, of_one_kind, with_key
-from calitree.jointree.from_clause import HOWS, from_clause
-from calitree.jointree.join import Join
-from calitree.jointree.joins import On, checked_join, join_pairs, joint_kind
+from calitree.jointree.joins.attributes import check_classes, graph_schema
+from calitree.jointree.joins.checks import On, checked_join, join_pairs, joint_kind
+from calitree.jointree.joins.conditions import condition_text, with_condition
+from calitree.jointree.joins.from_clause import HOWS, from_clause
+from calitree.jointree.joins.join import Join
 from calitree.jointree.schema import Relation, find_relation
 from calitree.sql.quoting import name_text, quote
 from calitree.types import Kind

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from calitree.errors import SchemaError, shortened
-from calitree.jointree.join import ColumnName, Join, Pair
+from calitree.jointree.joins.join import ColumnName, Join, Pair
 from calitree.jointree.schema import Relation
 from calitree.sql.limits import flaw_of_name
 from calitree.types import Kind, common_kind

@@ -12,7 +12,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from calitree.errors import ExpressionError, SchemaError
-from calitree.jointree.join import ColumnName, Join
+from calitree.jointree.joins.join import ColumnName, Join
 from calitree.jointree.schema import Relation, Schema, find_column, find_relation
 from calitree.sql.analysis import Resolved
 from calitree.sql.parser import Expression, conjuncts, parse_node, parse_predicate

@@ -23,7 +23,7 @@ from calitree.engines.api.contraction import Contraction, Input, Match, Output, 
 from calitree.engines.api.protocol import Engine, budget_of, updatable
 from calitree.engines.api.signed import Linear, summands
 from calitree.jointree.hypertree import Hypertree
-from calitree.jointree.join import ColumnName, OuterJoin
+from calitree.jointree.joins.join import ColumnName, OuterJoin
 from calitree.jointree.schema import Schema
 from calitree.memory.budgeted_cache import BudgetedCache
 from calitree.process.locks import BriefLock
