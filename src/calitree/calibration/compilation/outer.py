@@ -26,7 +26,6 @@ from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.joins.join import ColumnName, OuterJoin
 from calitree.jointree.schema import Schema
 from calitree.memory.budgeted_cache import BudgetedCache
-from calitree.process.locks import BriefLock
 from calitree.sql.nodes import column, not_null
 from calitree.sql.parser import Expression, expression_of
 
@@ -41,16 +40,16 @@ MAX_COMPLETED_ROWS = 1 << 20
 _COMPLETED: WeakKeyDictionary[Engine, BudgetedCache[Table, Table]] = WeakKeyDictionary()
 """By engine: tables and the same with a default row. All trees of a graph share them, as they do codes."""
 
-_COMPLETED_LOCK = BriefLock()
-
 
 def _completed_by(engine: Engine) -> BudgetedCache[Table, Table]:
-    with _COMPLETED_LOCK:
-        if engine not in _COMPLETED:
-            _COMPLETED[engine] = BudgetedCache(
-                budget_of(engine), "look-ups", attrgetter("nbytes"), weak=True
-            )
-        return _COMPLETED[engine]
+    """The cache of an engine; of two threads that make it, one is the first."""
+    known = _COMPLETED.get(engine)
+    if known is None:
+        fresh = BudgetedCache[Table, Table](
+            budget_of(engine), "look-ups", attrgetter("nbytes"), weak=True
+        )
+        known = _COMPLETED.setdefault(engine, fresh)
+    return known
 
 
 class Answered(NamedTuple):
