@@ -221,7 +221,7 @@ class OneRoot:
         absorb = Absorb(root, query.keep, (), query.aggregates)
         plan = Plan(root, steps, (), absorb, placement.placed(root, now.pivot))
         planned = Planned(question, plan, placement, Available({}, {}, {}))
-        return compile_plan(now.schema, planned, {})
+        return compile_plan(now.outer_joins(planned.placement.query), planned, {})
 
 
 class _Arrow:

@@ -60,7 +60,7 @@ def test_the_join_is_built_by_the_declared_joins_alone() -> None:
         graph.add_join(left, right, on=column)
     text = joined_sql(graph.schema, {name: name for name in "adc"}, "duckdb")
     assert text == (
-        'FROM "a" JOIN "d" ON "a"."k" = "d"."k" JOIN "c" ON "a"."k" = "c"."k" AND "c"."k" = "d"."k"'
+        'FROM "a" JOIN "c" ON "a"."k" = "c"."k" JOIN "d" ON "c"."k" = "d"."k" AND "a"."k" = "d"."k"'
     )
     checked = graph.calibrate().verify([{"relations": ["a", "c"]}, {"relations": ["a", "b", "c"]}])
     assert checked.ok

@@ -28,7 +28,8 @@ def marginal(wide: WideTable, bag: str, other: str) -> pa.Table:
     keep = tuple(sorted(wide.tree.separator(bag, other) | set(placement.query.keep)))
     absorb = Absorb(bag, keep, placement.where(bag, None), placement.query.aggregates)
     stored = stored_edges(placement, wide.state.store)
-    call = Wiring(wide.schema, placement, stored).absorb(absorb)
+    outer = wide.snapshot.outer_joins(placement.query)
+    call = Wiring(wide.schema, placement, stored, outer=outer).absorb(absorb)
     names = [*keep, *(part for column in call.outputs[0].columns for part in column.parts)]
     ((absorbed, _),) = call.run(wide.engine, {})
     return wide.engine.arrow(absorbed).select(names)
