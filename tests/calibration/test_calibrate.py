@@ -28,7 +28,8 @@ def marginal(wide: WideTable, bag: str, other: str) -> pa.Table:
     keep = tuple(sorted(wide.tree.separator(bag, other) | set(placement.query.keep)))
     absorb = Absorb(bag, keep, placement.where(bag, None), placement.query.aggregates)
     stored = stored_edges(placement, wide.state.store)
-    call = Wiring(wide.schema, placement, stored).absorb(absorb)
+    outer = wide.snapshot.outer_joins(placement.query)
+    call = Wiring(outer.schema, placement, stored, outer=outer).absorb(absorb)
     names = [*keep, *(part for column in call.outputs[0].columns for part in column.parts)]
     ((absorbed, _),) = call.run(wide.engine, {})
     return wide.engine.arrow(absorbed).select(names)
@@ -72,7 +73,7 @@ def test_random_trees_on_spark(spark: Any) -> None:
 
 
 def flights(engine: Any) -> ct.JoinGraph:
-    return flights_graph(read_flights(), engine)
+    return flights_graph(read_flights(), engine, how="inner")
 
 
 def test_flights() -> None:
