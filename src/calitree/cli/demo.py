@@ -1,7 +1,8 @@
 """`calitree demo`: a year of New York flights, calibrated on Spark, then nine delta queries.
 
 Five tables (flights, airlines, airports, planes, weather) with a composite key, NULLs and rows
-without a partner, which left joins keep. Every answer is compared with that of the join that Spark really builds.
+without a partner, which left joins keep. Every answer is compared with that
+of the join that is really built.
 """
 
 from __future__ import annotations
