@@ -10,6 +10,7 @@ from calitree.integrity.edges import MeetingKeys
 from calitree.integrity.graph_findings import graph_findings
 from calitree.integrity.key_counts import Columns, KeyCounts, counts_by_key
 from calitree.integrity.report import SEVERITIES, EdgeCheck, GraphCheck
+from calitree.jointree.from_clause import effective_hows
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.schema import Join, Schema
 from calitree.progress import Progress, progress_bar
@@ -36,6 +37,7 @@ def check_graph(
         What was seen.
     """
     joins = [(join, _sides(schema, join)) for join in schema.joins if join.pairs]
+    hows = effective_hows(schema.relations, [join for join, _ in joins])
     edges: list[EdgeCheck] = []
     findings = list(graph_findings(schema, tree))
     with progress_bar(progress) as listener:
@@ -47,11 +49,11 @@ def check_graph(
             watch = listener.begin(done, total, name, f"keys of {name}", table.rows)
             tables = counts_by_key(engine, table, keys, watch)
             messages |= zip([(name, key) for key in keys], tables, strict=True)
-        for join, sides in joins:
+        for (join, sides), how in zip(joins, hows, strict=True):
             left, right = (_counts(engine, schema, messages[side], side) for side in sides)
             rows = left.table.rows + right.table.rows
             listener.begin(total - len(joins) + len(edges), total, str(join), str(join), rows)
-            meeting = MeetingKeys(schema, join, left, right)
+            meeting = MeetingKeys(schema, join, how, (left, right))
             edges.append(meeting.edge)
             findings += meeting.findings()
         listener.end(total)

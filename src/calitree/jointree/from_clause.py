@@ -21,6 +21,12 @@ from calitree.jointree.schema import Join, OuterJoin, Pair
 
 HOWS = ("inner", "left", "right", "full")
 _REVERSED = {"inner": "inner", "left": "right", "right": "left", "full": "full"}
+_HOW_BY_KEPT = {
+    (False, False): "inner",
+    (True, False): "left",
+    (False, True): "right",
+    (True, True): "full",
+}
 _KEYWORDS = {"inner": "JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full": "FULL JOIN"}
 
 
@@ -102,6 +108,24 @@ def from_clause(relations: Iterable[str], joins: Iterable[Join]) -> FromClause:
     for step in steps:
         _require_partners(step)
     return FromClause(tuple(steps), tuple(dict.fromkeys(operand_of.values())))
+
+
+def effective_hows(relations: Iterable[str], joins: Sequence[Join]) -> list[str]:
+    """What each join is in effect: an outer join may drop what a join after it would drop.
+
+    >>> joins = [Join("a", "b", (("k", "k"),), "left"), Join("b", "c", (("j", "j"),))]
+    >>> effective_hows("abc", joins)
+    ['inner', 'inner']
+    """
+    clause = from_clause(relations, joins)
+    step_of = {link: step for step in clause.steps for link in step.links}
+    hows = []
+    for join in joins:
+        step = step_of.get((join.left, join.right))
+        forward, step = step is not None, step or step_of[join.right, join.left]
+        how = _HOW_BY_KEPT[step.keeps_left, step.keeps_right]
+        hows.append(how if forward else _REVERSED[how])
+    return hows
 
 
 def _extend(operand: Operand, join: Join, pairs: Sequence[Pair]) -> None:

@@ -34,7 +34,7 @@ def candidate_columns(
         names = [
             attribute.name
             for attribute in schema.attributes.values()
-            if attribute.kind in DISCRETE and attribute.name not in used
+            if attribute.kind in DISCRETE and attribute.name not in used and not attribute.match
         ]
     else:
         names = list(dict.fromkeys(schema.column(text).attribute for text in given))
