@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -17,6 +19,7 @@ from calitree.cli.demo import flights_graph, read_flights
 from calitree.engines.hybrid import HybridEngine
 from calitree.engines.hybrid.routing import Location
 from calitree.engines.spark import SparkEngine
+from tests.support.engines import LOCAL, engine_named
 
 FLIGHTS = 336_776
 WITHOUT = {"planes.tailnum": 52_606, "airports.faa": 7_602, "weather.origin": 1_556}
@@ -152,3 +155,68 @@ def test_on_spark(spark: Any, tables: dict[str, pa.Table], tmp_path: Path, kind:
         assert by_plane[None] == WITHOUT["planes.tailnum"]
         (unseen,) = wide.query(where="weather.origin is null and airports.faa is null").rows()
         assert unseen["n"] == 56
+
+
+def composite(rows: int) -> dict[str, pa.Table]:
+    """A fact with NULLs in both parts of a key, and relations that have only some of the keys, or NULL."""
+    rng = np.random.default_rng(5)
+
+    def column(size: int, values: int, kind: Any = int) -> pa.Array:
+        drawn = rng.integers(0, values, size)
+        return pa.array([None if value == 3 else kind(value) for value in drawn.tolist()])
+
+    return {
+        "facts": pa.table({"a": column(300, 60), "b": column(300, 40, str), "x": column(300, 9)}),
+        "pairs": pa.table(
+            {"a": column(rows, 90), "b": column(rows, 70, str), "y": column(rows, 9)}
+        ),
+        "ones": pa.table({"a": column(30, 80), "z": column(30, 5)}),
+        "twos": pa.table({"a": column(20, 80), "w": column(20, 5)}),
+    }
+
+
+def composite_graph(sources: Mapping[str, Any], engine: Any, how: str) -> ct.JoinGraph:
+    """Several outer joins on one column of the facts, alone and as a part of a key."""
+    graph = ct.JoinGraph(engine=engine)
+    for name, source in sources.items():
+        graph.add_relation(name, source)
+    graph.add_join("facts", "pairs", on=["a", "b"], how=how)
+    graph.add_join("facts", "ones", on="a", how="left")
+    graph.add_join("facts", "twos", on="a", how="left")
+    return graph
+
+
+def assert_composite(wide: ct.WideTable, sources: dict[str, pa.Table], how: str) -> None:
+    connection = duckdb.connect()
+    for name, table in sources.items():
+        connection.register(name, table)
+    joined = f"facts {how} JOIN pairs ON facts.a = pairs.a AND facts.b = pairs.b"
+    joined += " LEFT JOIN ones ON facts.a = ones.a LEFT JOIN twos ON facts.a = twos.a"
+    for by in ([], ["pairs.y"], ["ones.z", "twos.w"], ["facts.a", "pairs.a", "ones.a"]):
+        for where in ("true", "pairs.y is null", "coalesce(ones.z, 9) > 2 and facts.x < 7"):
+            columns = "".join(f"{column}, " for column in by)
+            text = f"SELECT {columns}count(*) AS n, sum(x * y)::bigint AS xy FROM {joined} WHERE {where}"
+            expected = connection.sql(text + (" GROUP BY ALL" if by else "")).to_arrow_table()
+            found = wide.query(by, where=where).arrow()
+            assert compare(found, expected, len(by)) == "", (by, where)
+
+
+@pytest.mark.parametrize("how", ["left", "right", "full"])
+@pytest.mark.parametrize("engine", LOCAL)
+def test_composite_keys_with_nulls_on_both_sides(engine: str, how: str) -> None:
+    sources = composite(2_000)
+    graph = composite_graph(sources, engine_named(engine), how)
+    assert_composite(graph.calibrate({"n": "count(*)", "xy": "sum(x * y)"}), sources, how)
+
+
+@pytest.mark.parametrize("how", ["left", "right", "full"])
+def test_an_optional_relation_that_tasks_read(spark: Any, tmp_path: Path, how: str) -> None:
+    """It is a file too large for this process, whose rows are many for each of the facts."""
+    sources = composite(40_000)
+    pq.write_table(sources["pairs"], tmp_path / "pairs.parquet", row_group_size=5_000)
+    engine = HybridEngine(spark, in_process=1 << 15)
+    given = {**sources, "pairs": str(tmp_path / "pairs.parquet")}
+    wide = composite_graph(given, engine, how).calibrate({"n": "count(*)", "xy": "sum(x * y)"})
+    pairs = engine.transfers.stats(wide.schema.relations["pairs"].table)
+    assert pairs.location is Location.FILES
+    assert_composite(wide, sources, how)
