@@ -93,8 +93,8 @@ def expected(
 def assert_same(wide: WideTable, data: dict[str, pa.Table], how: str = "left") -> None:
     for size in range(3):
         for by in combinations(DIMENSIONS, size):
-            found = wide.query(list(by)).arrow()
-            assert compare(found, expected(data, by, how), size) == "", by
+            answered = wide.query(list(by)).arrow()
+            assert compare(answered, expected(data, by, how), size) == "", by
 
 
 HOWS = ["left", "right", "full"]
@@ -204,10 +204,10 @@ def test_augmented_on_either_side(how: str, on: str) -> None:
     values = [value for value in known.unique().to_pylist() if value is not None][1:]
     extra = pa.table({"value": [*values, values[0]], "x": list(range(len(values) + 1))})
     added = wide.augment(extra, on={on: "value"}, name="extra")
-    found = added.query(["extra.x", "items.kind"]).arrow()
+    answered = added.query(["extra.x", "items.kind"]).arrow()
     text = f"JOIN extra ON extra.value = {on}"
     answer = expected({**data, "extra": extra}, ["extra.x", "items.kind"], how, text)
-    assert compare(found, answer, 2) == ""
+    assert compare(answered, answer, 2) == ""
     assert_same(wide, data, how)
     assert added.verify().ok
 
@@ -222,8 +222,8 @@ def test_a_linear_model_of_the_rows_without_null(how: str, features: list[str]) 
     rows = joined_rows([*names, "price"], how, known)
     fitted = Sklearn().fit(rows[:, :-1], rows[:, -1])
     assert model.rows_ == len(rows)
-    found = [model.coefficients_[name] for name in features]
-    assert found == pytest.approx(fitted.coef_.tolist(), rel=1e-9)
+    answered = [model.coefficients_[name] for name in features]
+    assert answered == pytest.approx(fitted.coef_.tolist(), rel=1e-9)
 
 
 def test_a_linear_model_with_levels_of_an_optional_relation() -> None:
@@ -241,8 +241,8 @@ def joined_rows(columns: list[str], how: str, where: str) -> Any:
     for name, table in tables().items():
         connection.register(name, table)
     text = f"SELECT {', '.join(columns)} FROM sales {how} JOIN stores ON store = id LEFT JOIN items"
-    found = connection.sql(f"{text} ON sales.item = items.item WHERE {where}").fetchall()
-    return np.array(found, float)
+    answered = connection.sql(f"{text} ON sales.item = items.item WHERE {where}").fetchall()
+    return np.array(answered, float)
 
 
 @pytest.mark.parametrize("how", HOWS)

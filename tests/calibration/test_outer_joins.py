@@ -56,8 +56,8 @@ def wide(tables: dict[str, pa.Table]) -> ct.WideTable:
 
 def assert_no_flight_is_lost(wide: ct.WideTable, groups: list[list[str]]) -> None:
     for group_by in groups:
-        found = wide.query(group_by).rows()
-        assert sum(row["n"] for row in found) == FLIGHTS, group_by
+        answered = wide.query(group_by).rows()
+        assert sum(row["n"] for row in answered) == FLIGHTS, group_by
 
 
 def assert_null_groups(wide: ct.WideTable) -> None:
@@ -92,8 +92,8 @@ def test_the_same_as_duckdb(wide: ct.WideTable, database: duckdb.DuckDBPyConnect
         expected = database.sql(
             f"SELECT p.{by}, count(*) AS n, sum(distance) AS miles FROM {joined} WHERE {theirs} GROUP BY 1"
         ).to_arrow_table()
-        found = wide.query([f"planes.{by}"], where=ours).arrow()
-        assert compare(found, expected, 1) == "", (ours, by)
+        answered = wide.query([f"planes.{by}"], where=ours).arrow()
+        assert compare(answered, expected, 1) == "", (ours, by)
 
 
 def test_planes_that_do_not_fly_are_kept_by_a_full_join(
@@ -197,8 +197,8 @@ def assert_composite(wide: ct.WideTable, sources: dict[str, pa.Table], how: str)
             columns = "".join(f"{column}, " for column in by)
             text = f"SELECT {columns}count(*) AS n, sum(x * y)::bigint AS xy FROM {joined} WHERE {where}"
             expected = connection.sql(text + (" GROUP BY ALL" if by else "")).to_arrow_table()
-            found = wide.query(by, where=where).arrow()
-            assert compare(found, expected, len(by)) == "", (by, where)
+            answered = wide.query(by, where=where).arrow()
+            assert compare(answered, expected, len(by)) == "", (by, where)
 
 
 @pytest.mark.parametrize("how", ["left", "right", "full"])

@@ -74,12 +74,12 @@ def test_q3_orders_by_revenue(data: Path, sql: duckdb.DuckDBPyConnection) -> Non
     """).fetchall()
     joins = ["customer.c_custkey = orders.o_custkey", "lineitem.l_orderkey = orders.o_orderkey"]
     wide = graph_of(data, joins).calibrate({"revenue": f"sum({VOLUME})"})
-    found = wide.query(
+    answered = wide.query(
         ["l_orderkey", "o_orderdate", "o_shippriority"],
         where="c_mktsegment = 'BUILDING' and o_orderdate < date '1995-03-15' "
         "and l_shipdate > date '1995-03-15'",
     )
-    ordered = sorted(rows(found), key=lambda row: (-row[3], row[1]))
+    ordered = sorted(rows(answered), key=lambda row: (-row[3], row[1]))
     assert [(key, total, day, rank) for key, day, rank, total in ordered[:10]] == expected
 
 
@@ -106,11 +106,11 @@ def test_q5_a_cycle(data: Path, sql: duckdb.DuckDBPyConnection) -> None:
         ],
     )
     assert len(graph.hypertree().bags) < len(graph.schema.relations), "the cycle shares a bag"
-    found = graph.calibrate({"revenue": f"sum({VOLUME})"}).query(
+    answered = graph.calibrate({"revenue": f"sum({VOLUME})"}).query(
         ["n_name"],
         where="r_name = 'ASIA' and o_orderdate >= date '1994-01-01' and o_orderdate < date '1995-01-01'",
     )
-    assert sorted(rows(found), key=lambda row: -row[1]) == expected
+    assert sorted(rows(answered), key=lambda row: -row[1]) == expected
     assert len(expected) == 5
 
 
@@ -140,13 +140,13 @@ def test_q7_a_table_twice(data: Path, sql: duckdb.DuckDBPyConnection) -> None:
     """).fetchall()
     joins = [*NATIONS[:3], NATIONS[3].format("n1"), NATIONS[4].format("n2")]
     graph = graph_of(data, joins, n1="nation", n2="nation", lineitem="lines_by_year")
-    found = graph.calibrate({"revenue": f"sum({VOLUME})"}).query(
+    answered = graph.calibrate({"revenue": f"sum({VOLUME})"}).query(
         ["n1.n_name", "n2.n_name", "l_year"],
         where="""((n1.n_name = 'FRANCE' and n2.n_name = 'GERMANY')
             or (n1.n_name = 'GERMANY' and n2.n_name = 'FRANCE'))
             and l_shipdate between date '1995-01-01' and date '1996-12-31'""",
     )
-    assert sorted(rows(found)) == expected
+    assert sorted(rows(answered)) == expected
     assert len(expected) == 4
 
 
@@ -171,12 +171,12 @@ def test_q8_a_share(data: Path, sql: duckdb.DuckDBPyConnection) -> None:
     joins += ["part.p_partkey = lineitem.l_partkey", "n1.n_regionkey = region.r_regionkey"]
     graph = graph_of(data, joins, n1="nation", n2="nation", orders="orders_by_year")
     ours = f"sum(case when n2.n_name = 'BRAZIL' then 1 else 0 end * {VOLUME})"
-    found = graph.calibrate({"share": f"{ours} / sum({VOLUME})"}).query(
+    answered = graph.calibrate({"share": f"{ours} / sum({VOLUME})"}).query(
         ["o_year"],
         where="r_name = 'AMERICA' and p_type = 'ECONOMY ANODIZED STEEL' "
         "and o_orderdate between date '1995-01-01' and date '1996-12-31'",
     )
-    shares = {year: float(share) for year, share in rows(found)}
+    shares = {year: float(share) for year, share in rows(answered)}
     assert shares == pytest.approx({year: float(share) for year, share in expected})
     assert len(expected) == 2 and all(shares.values())
 
