@@ -28,7 +28,7 @@ FEATURES = [
 
 
 def main(engine: str = "local") -> None:
-    wide = flights_graph(read_flights(), engine).calibrate()
+    wide = flights_graph(read_flights(), engine, how="inner").calibrate()
 
     started = time.perf_counter()
     model = LinearRegression(drop="first").fit(wide, target=TARGET, features=FEATURES)

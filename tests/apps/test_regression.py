@@ -748,7 +748,7 @@ def test_errors_of_models() -> None:
 def test_flights() -> None:
     """A year of flights: NULLs, flights without a plane or weather, keys of several columns."""
     tables = read_flights()
-    wide = flights_graph(tables, "local").calibrate()
+    wide = flights_graph(tables, "local", how="inner").calibrate()
     numbers = [
         "flights.distance",
         "weather.wind_speed",

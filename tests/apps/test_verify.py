@@ -140,8 +140,8 @@ def test_the_demo_locally() -> None:
     assert demo.run("local", console)
     done = CliRunner().invoke(app, ["demo", "--engine", "local"])
     assert done.exit_code == 0, done.output
-    assert "Every answer agrees" in done.output and "276,688" in done.output
-    assert done.output.count(" yes ") == len(demo.QUESTIONS) == 8
+    assert "Every answer agrees" in done.output and "336,776" in done.output
+    assert done.output.count(" yes ") == len(demo.QUESTIONS) == 9
 
 
 def test_the_demo_fails_if_an_answer_differs(monkeypatch: pytest.MonkeyPatch) -> None:

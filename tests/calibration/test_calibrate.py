@@ -29,7 +29,7 @@ def marginal(wide: WideTable, bag: str, other: str) -> pa.Table:
     absorb = Absorb(bag, keep, placement.where(bag, None), placement.query.aggregates)
     stored = stored_edges(placement, wide.state.store)
     outer = wide.snapshot.outer_joins(placement.query)
-    call = Wiring(wide.schema, placement, stored, outer=outer).absorb(absorb)
+    call = Wiring(outer.schema, placement, stored, outer=outer).absorb(absorb)
     names = [*keep, *(part for column in call.outputs[0].columns for part in column.parts)]
     ((absorbed, _),) = call.run(wide.engine, {})
     return wide.engine.arrow(absorbed).select(names)
@@ -73,7 +73,7 @@ def test_random_trees_on_spark(spark: Any) -> None:
 
 
 def flights(engine: Any) -> ct.JoinGraph:
-    return flights_graph(read_flights(), engine)
+    return flights_graph(read_flights(), engine, how="inner")
 
 
 def test_flights() -> None:

@@ -381,7 +381,7 @@ def test_each_relation_is_read_once() -> None:
 
 
 def test_flights() -> None:
-    checked = flights_graph(read_flights(), "local").check()
+    checked = flights_graph(read_flights(), "local", how="inner").check()
     lost = {edge.right.relation: edge.left.orphan_rows for edge in checked.edges}
     assert lost == {"airlines": 0, "airports": 7_602, "planes": 52_606, "weather": 1_556}
     planes = next(edge for edge in checked.edges if edge.right.relation == "planes")

@@ -30,6 +30,7 @@ from calitree.errors import MissingRelationError
 from calitree.jointree.bag import Edge
 from calitree.jointree.decompose import outer_edges
 from calitree.jointree.joins.join import OuterJoin
+from calitree.jointree.remainder import full_joins
 from calitree.query.binder import Question
 
 
@@ -114,7 +115,7 @@ def prepare(snapshot: Snapshot, question: Question, key: object, is_main: bool) 
 def _compiled(snapshot: Snapshot, planned: Planned, stored: Mapping[Edge, Message]) -> Compiled:
     """The contractions of a plan, given the messages that it reuses."""
     outer = snapshot.outer_joins(planned.placement.query)
-    full = (join for join in outer.schema.outer if join.is_full)
+    full = full_joins(outer.schema, planned.placement.query.relations)
     matches = [_preserved_match(snapshot, outer, planned.placement, join) for join in full]
     return compile_plan(outer, planned, stored, matches)
 

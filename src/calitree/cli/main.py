@@ -93,7 +93,7 @@ def demo(
         str, typer.Option(help="Who computes: hybrid, spark, local or reference.")
     ] = "hybrid",
 ) -> None:
-    """Calibrate a year of flights, ask eight delta queries, check them.
+    """Calibrate a year of flights, ask nine delta queries, check them.
 
     Exit status 1 if any answer differs from that of the join really built.
     """

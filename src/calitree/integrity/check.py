@@ -11,6 +11,7 @@ from calitree.integrity.graph_findings import graph_findings
 from calitree.integrity.key_counts import Columns, KeyCounts, counts_by_key
 from calitree.integrity.report import SEVERITIES, EdgeCheck, GraphCheck
 from calitree.jointree.hypertree import Hypertree
+from calitree.jointree.joins.from_clause import effective_hows
 from calitree.jointree.joins.join import ColumnName, Join
 from calitree.jointree.schema import Schema
 from calitree.progress import Progress, progress_bar
@@ -37,6 +38,7 @@ def check_graph(
         What was seen.
     """
     joins = [(join, _sides(schema, join)) for join in schema.joins if join.pairs]
+    hows = effective_hows(schema.relations, [join for join, _ in joins])
     edges: list[EdgeCheck] = []
     findings = list(graph_findings(schema, tree))
     with progress_bar(progress) as listener:
@@ -49,11 +51,11 @@ def check_graph(
             given = schema.input_of(name, (a for key in keys for a, _ in key))
             tables = counts_by_key(engine, given, keys, watch)
             messages |= zip([(name, key) for key in keys], tables, strict=True)
-        for join, sides in joins:
+        for (join, sides), how in zip(joins, hows, strict=True):
             left, right = (_counts(engine, schema, messages[side], side) for side in sides)
             rows = left.table.rows + right.table.rows
             listener.begin(total - len(joins) + len(edges), total, str(join), str(join), rows)
-            meeting = MeetingKeys(schema, join, left, right)
+            meeting = MeetingKeys(schema, join, how, (left, right))
             edges.append(meeting.edge)
             findings += meeting.findings()
         listener.end(total)

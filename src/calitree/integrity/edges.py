@@ -35,9 +35,12 @@ KEEPS = {"left": (True, False), "right": (False, True), "full": (True, True)}
 class MeetingKeys:
     """A join, and the rows of its two relations by key."""
 
-    def __init__(self, schema: Schema, join: Join, left: KeyCounts, right: KeyCounts) -> None:
-        self.schema, self.join = schema, join
-        self.counts = (left, right)
+    def __init__(
+        self, schema: Schema, join: Join, how: str, counts: tuple[KeyCounts, KeyCounts]
+    ) -> None:
+        self.schema, self.join, self.counts = schema, join, counts
+        self.how = how
+        """What the join is in effect."""
 
     @cached_property
     def compared(self) -> KeyComparison:
@@ -49,8 +52,8 @@ class MeetingKeys:
         """The counts."""
         left, right = self._side(0), self._side(1)
         matched, joined = self.compared.matched[0].keys, self.compared.joined_rows
-        join, how = str(self.join), self.join.how
-        return EdgeCheck(join, how, left, right, matched_keys=matched, joined_rows=joined)
+        join = str(self.join)
+        return EdgeCheck(join, self.how, left, right, matched_keys=matched, joined_rows=joined)
 
     def _side(self, at: int) -> EdgeSide:
         name, compared = (self.join.left, self.join.right)[at], self.compared
@@ -206,7 +209,7 @@ class MeetingKeys:
                 yield Finding(severity, "types", self.edge.join, f"{meeting}: {reason}.")
 
     def _is_kept(self, at: int) -> bool:
-        return KEEPS.get(self.join.how, (False, False))[at]
+        return KEEPS.get(self.how, (False, False))[at]
 
     def _examples(self, counts: KeyCounts, condition: str = "") -> tuple[KeyExample, ...]:
         return tuple(KeyExample(*key) for key in counts.most_frequent(EXAMPLES, condition))

@@ -231,16 +231,16 @@ def given_tree(
 def _check_outer(schema: Schema, tree: Hypertree) -> None:
     """Bags that are given must have the two sides of each outer join beside each other."""
     for join, (preserved, optional) in outer_edges(schema, tree.bags).items():
-        if optional not in tree.neighbours(preserved):
-            raise TreeError(
-                f"{optional} is the optional side of an outer join with {preserved}: there must be an edge "
-                "between these bags."
-            )
         others = set(tree.bag(optional).relations) - join.optional
         if others:
             raise TreeError(
                 f"Bag {optional} is the optional side of an outer join, so it cannot have "
                 f"{' and '.join(sorted(others))} too."
+            )
+        if optional not in tree.neighbours(preserved):
+            raise TreeError(
+                f"{optional} is the optional side of an outer join with {preserved}: there must be an edge "
+                "between these bags."
             )
 
 

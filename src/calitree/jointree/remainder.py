@@ -80,6 +80,26 @@ def _remaining_outer(
     return tuple(replace(join, optional=join.optional & among) for join in staying)
 
 
+def full_joins(schema: Schema, relations: Collection[str]) -> list[OuterJoin]:
+    """The full joins that keep rows of their optional side without a partner, where these are joined.
+
+    In such a row everything else is NULL, and a relation that was added to something else drops it.
+    """
+    added = {name for name in relations if schema.relations[name].added}
+    joins = [j for j in schema.declared_joins(relations) if not added.isdisjoint((j.left, j.right))]
+    required = {name for join in joins for name in (join.left, join.right)} - added
+    return [j for j in schema.outer if j.is_full and required <= _optional_side(schema, j)]
+
+
+def _optional_side(schema: Schema, join: OuterJoin) -> set[str]:
+    """All relations that an outer join connects with the core."""
+    side = set(join.optional)
+    for other in schema.outer:  # Those nearest to the core come first.
+        if other.preserved <= side:
+            side |= other.optional
+    return side
+
+
 def _name(schema: Schema, whole: str, column: ColumnName) -> str:
     """The name of a part: its first column, if that names no other attribute.
 

@@ -111,7 +111,8 @@ class Sizes:
             own = dimensions & self.tree.relations[relation]
             if len(own) > 1:
                 rest = self.rows((edge, dimensions - own))
-                bound = min(bound, self.schema.rows(relation) * rest)
+                rows = self.schema.rows(relation) + self._default_rows(relation)
+                bound = min(bound, rows * rest)
         largest = max(map(self.schema.rows, relations))
         return min(bound, self._joined_rows(edge)) if bound > largest else bound
 
@@ -133,21 +134,33 @@ class Sizes:
         return self._joined[edge]
 
     def _count(self, attributes: Iterable[str]) -> None:
-        """Count the values of attributes, each in the smallest relation that has it."""
+        """Count the values of attributes, each in the smallest relation that has it.
+
+        Both sides of an outer join have keys that the other does not have.
+        """
         homes: dict[str, list[str]] = {}
         for attribute in attributes:
             if attribute not in self._distinct:
-                holders = self.schema.attributes[attribute].relations
-                homes.setdefault(min(holders, key=self.schema.rows), []).append(attribute)
+                known = self.schema.attributes[attribute]
+                smallest = min(known.relations, key=self.schema.rows)
+                for holder in known.relations if known.match else (smallest,):
+                    homes.setdefault(holder, []).append(attribute)
         for relation, own in homes.items():
             table = self.schema.relations[relation].table
             outputs = tuple(Output((0,), (), (attribute,), ()) for attribute in own)
             given = Contraction((self.schema.input_of(relation, own),), outputs)
             try:
                 counted = Linear(given, (None,) * len(own)).tables(self.engine)
-                self._distinct |= {a: values.rows for a, values in zip(own, counted, strict=True)}
+                rows = {a: values.rows for a, values in zip(own, counted, strict=True)}
             except MissingRelationError:  # of an opened tree; it is enough to know its size
-                self._distinct |= dict.fromkeys(own, table.rows)
+                rows = dict.fromkeys(own, table.rows)
+            for attribute, count in rows.items():
+                known_rows = self._distinct.get(attribute, 0)
+                self._distinct[attribute] = max(known_rows, count + self._default_rows(relation))
+
+    def _default_rows(self, relation: str) -> int:
+        """How many rows of NULLs a relation has beside its own, for what has no partner in it."""
+        return int(relation in self.schema.nullable)
 
     def _cells(self, message: MessageId) -> int:
         edge, dimensions = message

@@ -90,9 +90,10 @@ def factor_of(schema: Schema, name: str, categorical: Collection[str] = ()) -> F
         column=columns[relation],
         kind=kind,
         has_levels=has_levels,
-        # Where one of the relations that join on it has no NULL, the join has none.
+        # Where one of the relations that join on it has no NULL, the join has none, unless it is an outer one.
         nullable=not any(
-            column in schema.relations[owner].table.null_free for owner, column in columns.items()
+            column in schema.relations[owner].table.null_free and owner not in schema.nullable
+            for owner, column in columns.items()
         ),
     )
 

@@ -64,7 +64,7 @@ def folded(task: Task, *, fold: str | None, cv: int, seed: int, taken: Collectio
 def _widest_key(wide: WideTable, target: str) -> str:
     """The column with the most values among those that the target's relation joins on.
 
-    Such a column has no NULL in the join.
+    Such a column has no NULL, but where an outer join keeps what has no partner.
     """
     schema = wide.schema
     relation = schema.column(target).owners[0]

@@ -15,7 +15,9 @@ from calitree.application import application
 from calitree.apps.verify.join import BuiltJoin
 from calitree.apps.verify.plain import runner_of
 from calitree.engines.api.signed import settled
+from calitree.errors import QueryError
 from calitree.grouping import canonical
+from calitree.jointree.remainder import remaining_schema
 from calitree.jointree.schema import Schema
 from calitree.query.binder import Question
 from calitree.results.result import Result
@@ -227,9 +229,20 @@ def default_queries(wide: WideTable) -> list[dict[str, Any]]:
     used = set().union(*(measure.relations for _, measure in wide.query().query.measures))
     for name in schema.relations:
         rest = [other for other in schema.relations if other != name]
-        if name not in used and rest and len(schema.components(rest)) == 1:
+        if name not in used and _can_be_joined(schema, rest):
             asked.append({"relations": rest})
     return asked
+
+
+def _can_be_joined(schema: Schema, relations: Sequence[str]) -> bool:
+    """Whether joins connect these relations, and mean the same without the others."""
+    if len(schema.components(relations)) != 1:
+        return False
+    try:
+        remaining_schema(schema, relations)
+    except QueryError:
+        return False
+    return True
 
 
 def _small_column(schema: Schema, relation: str) -> str | None:
@@ -237,9 +250,10 @@ def _small_column(schema: Schema, relation: str) -> str | None:
     table = schema.relations[relation].table
     groupable = (Kind.STRING, Kind.BOOLEAN, Kind.INTEGER, Kind.DATE)
     columns = [c for c, kind in table.kinds.items() if kind in groupable]
-    joined = [
-        c for c in columns if len(schema.attributes[schema.attribute_of[relation, c]].columns) > 1
-    ]
+    keys = {
+        c for a, c in schema.columns_of[relation].items() if len(schema.attributes[a].columns) > 1
+    }
+    joined = [c for c in columns if c in keys]
     if table.rows > LARGE_RELATION_ROWS:
         return f"{relation}.{joined[0]}" if joined else None
     own = [c for c in columns if c not in joined]

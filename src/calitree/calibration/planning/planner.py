@@ -20,6 +20,7 @@ from calitree.calibration.snapshot import Snapshot
 from calitree.jointree.bag import Edge
 from calitree.jointree.decompose import outer_edges
 from calitree.jointree.hypertree import Hypertree
+from calitree.jointree.remainder import full_joins
 from calitree.jointree.schema import Schema
 from calitree.query.binder import Question
 
@@ -39,7 +40,7 @@ def plan_query(snapshot: Snapshot, question: Question) -> Planned:
         placement, available = pushed, find_messages(state, schema, pushed)
         missing = missing_edges(placement, root, available)
     plan = emit(placement, pivot, root, missing, available)
-    plan = with_unmatched(plan, placement, pivot, available, full_edges(placement.tree, schema))
+    plan = with_unmatched(plan, placement, pivot, available, full_edges(placement, schema))
     return Planned(projection, plan.with_damage(state.store.damaged), placement, available)
 
 
@@ -84,10 +85,11 @@ def emit(
     )
 
 
-def full_edges(tree: Hypertree, schema: Schema) -> list[Edge]:
+def full_edges(placement: Placement, schema: Schema) -> list[Edge]:
     """The edges that are full joins, from the optional side to the preserved one."""
-    edges = outer_edges(schema, tree.bags)
-    return [(optional, preserved) for j, (preserved, optional) in edges.items() if j.is_full]
+    edges = outer_edges(schema, placement.tree.bags)
+    joins = full_joins(schema, placement.query.relations)
+    return [edges[join][::-1] for join in joins]
 
 
 def with_unmatched(

@@ -21,6 +21,12 @@ from calitree.jointree.joins.join import Join, OuterJoin, Pair
 
 HOWS = ("inner", "left", "right", "full")
 _REVERSED = {"inner": "inner", "left": "right", "right": "left", "full": "full"}
+_HOW_BY_KEPT = {
+    (False, False): "inner",
+    (True, False): "left",
+    (False, True): "right",
+    (True, True): "full",
+}
 _KEYWORDS = {"inner": "JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full": "FULL JOIN"}
 
 
@@ -116,6 +122,23 @@ def from_clause(relations: Iterable[str], joins: Iterable[Join]) -> JoinClause:
     for step in steps:
         _require_partners(step)
     return JoinClause(tuple(steps), tuple(dict.fromkeys(operand_of.values())))
+
+
+def effective_hows(relations: Iterable[str], joins: Sequence[Join]) -> list[str]:
+    """What each join is in effect: an outer join may drop what a join after it would drop.
+
+    >>> joins = [Join("a", "b", (("k", "k"),), "left"), Join("b", "c", (("j", "j"),))]
+    >>> effective_hows("abc", joins)
+    ['inner', 'inner']
+    """
+    clause = from_clause(relations, joins)
+    step_of = {join: step for step in clause.steps for join in step.joins}
+    hows = []
+    for join in joins:
+        step = step_of[join]
+        how = _HOW_BY_KEPT[step.keeps_left, step.keeps_right]
+        hows.append(how if join.left in relations_of(step.left) else _REVERSED[how])
+    return hows
 
 
 def _extend(operand: Operand, join: Join, pairs: Sequence[Pair]) -> None:

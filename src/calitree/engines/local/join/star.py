@@ -124,7 +124,7 @@ class Star:
         """
         leg = self.legs[at]
         if leg.match is not None:
-            return self._matched_pairs(ids, at, space)
+            return self._matched_pairs(at, space)
         few = len(ids) * MIN_SIZE_RATIO < leg.rows and not any(map(leg.holds, self.output.where))
         if few and leg.table.is_wanted(space, leg.names):
             return leg.table.index(space, leg.names).pairs(ids)
@@ -137,15 +137,27 @@ class Star:
             )
         return run(lambda: equijoin(ids, theirs, size), len(ids) + len(theirs))
 
-    def _matched_pairs(self, ids: Codes, at: int, space: Space) -> tuple[Array, Array]:
-        """The same across an outer join: what has no partner is joined with what has none there."""
+    def _matched_pairs(self, at: int, space: Space) -> tuple[Array, Array]:
+        """The same across an outer join: what has no partner is joined with what has none there.
+
+        Other attributes than those of its key are joined by equality.
+        """
         leg, mask = self.legs[at], self._passing(at)
+        assert leg.match is not None
+        others = [a for a in space.attributes if a not in leg.match.key]
+        space = self.book.space(tuple(sorted(leg.match.key)))
+        ids = self._joined(self.legs[self.middle].ids(space), self.middle)
         theirs, known = leg.ids(space), leg.known(space)
         none = np.int32(len(known))
         theirs = np.where(known[theirs], theirs, none)
         theirs = theirs if mask is None else np.where(mask, theirs, np.int32(0))
         ours = np.where(known[ids], ids, none)
-        return run(lambda: equijoin(ours, theirs, len(known) + 1), len(ids) + len(theirs))
+        pairs = run(lambda: equijoin(ours, theirs, len(known) + 1), len(ids) + len(theirs))
+        for attribute in others:
+            column = self._joined(self.legs[self.middle].codes(attribute), self.middle)[pairs[0]]
+            same = (column == leg.codes(attribute)[pairs[1]]) & (column != 0)
+            pairs = pairs[0][same], pairs[1][same]
+        return pairs
 
     def _joined(self, column: Codes, at: int) -> Codes:
         """A column of a leg in the joined rows."""

@@ -59,6 +59,8 @@ class Leg:
 
     def places(self, space: Space, predicates: Sequence[Expression]) -> Array | None:
         """One more than the row that has each id, of those that pass; None if several have the same."""
+        if self.match is not None and space.attributes != tuple(sorted(self.match.key)):
+            return None  # It has attributes beside the key that are joined by equality.
         passed = self.passing(predicates)
         places = self.table.places(space, self.names, passed)
         if self.match is None or places is None:

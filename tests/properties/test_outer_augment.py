@@ -1,0 +1,90 @@
+"""Relations that are added to trees with outer joins, on columns of any side: against DuckDB."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+import calitree as ct
+from calitree import SchemaError
+from tests.properties.test_outer_joins import outer_databases
+from tests.support.databases import Database, questions
+from tests.support.engines import LOCAL, engine_named
+from tests.support.oracle import assert_answers
+from tests.support.scale import examples
+
+
+@st.composite
+def additions(draw: st.DrawFn, database: Database) -> tuple[pa.Table, dict[str, str]]:
+    """A table with some values of one or two columns, NULL too, and the columns that they join."""
+    keys = [column for column in database.columns() if column.split(".")[1][0] in "kp"]
+    chosen = draw(st.lists(st.sampled_from(keys), min_size=1, max_size=2, unique=True))
+    rng = random.Random(draw(st.integers(0, 2**32 - 1)))
+    rows, columns = rng.randint(0, 8), {}
+    for i, text in enumerate(chosen):
+        relation, name = text.split(".")
+        known = database.tables[relation].column(name)
+        values = [*known.unique().to_pylist(), None]
+        columns[f"k{i}"] = pa.array([rng.choice(values) for _ in range(rows)], known.type)
+    columns["x"] = pa.array([rng.choice([None, 1, 2, 5]) for _ in range(rows)], pa.int64())
+    return pa.table(columns), {text: f"k{i}" for i, text in enumerate(chosen)}
+
+
+def with_addition(database: Database, name: str, table: pa.Table, on: dict[str, str]) -> Database:
+    """The database as if the table had been there, with the joins declared last."""
+    joins: dict[str, dict[str, str]] = {}
+    for text, theirs in on.items():
+        relation, column = text.split(".")
+        joins.setdefault(relation, {})[column] = theirs
+    added = tuple((relation, name, pairs) for relation, pairs in joins.items())
+    return replace(
+        database,
+        tables={**database.tables, name: table},
+        joins=(*database.joins, *added),
+        hows=(*database.hows, *("inner" for _ in added)),
+    )
+
+
+def check(engine: Any, data: st.DataObject, deltas: int) -> None:
+    database = data.draw(outer_databases(), label="database")
+    try:
+        graph = database.graph(engine)
+    except SchemaError as error:
+        assert "is not supported" in str(error)
+        assume(False)
+    pivot = data.draw(questions(database, exclusions=False), label="pivot")
+    wide = graph.calibrate(**pivot)
+    for name in data.draw(st.sampled_from([["added"], ["added", "again"]]), label="names"):
+        table, on = data.draw(additions(database), label=name)
+        assume(len({wide.schema.column(column).attribute for column in on}) == len(on))
+        if data.draw(st.booleans(), label="keyed"):
+            wide = wide.keyed(list(on))
+        wide = wide.augment(table, on=on, name=name)
+        database = with_addition(database, name, table, on)
+    if data.draw(st.booleans(), label="refresh"):
+        wide.refresh()
+    assert_answers(wide, database, pivot, data, deltas)
+    if engine != "reference" and data.draw(st.booleans(), label="saved"):
+        with TemporaryDirectory() as directory:
+            wide.save(f"{directory}/tree")
+            opened = ct.open(f"{directory}/tree", engine=engine)
+            assert_answers(opened, database, pivot, data, 1)
+
+
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck), deadline=None)
+@given(data=st.data())
+def test_reference(data: st.DataObject) -> None:
+    check("reference", data, deltas=2)
+
+
+@settings(max_examples=examples(200), suppress_health_check=list(HealthCheck), deadline=None)
+@given(data=st.data())
+def test_local(data: st.DataObject) -> None:
+    """Half of the cases as if every table were large."""
+    check(engine_named(data.draw(st.sampled_from(LOCAL), label="engine")), data, deltas=3)
