@@ -28,7 +28,7 @@ from benchmarks.questions import keeping_no_messages
 from calitree import JoinGraph, WideTable
 from calitree.apps.cube.cube import Cube
 from calitree.calibration.branch import Branch
-from calitree.calibration.compiler import Compiled, compile_plan
+from calitree.calibration.compilation.compiler import Compiled, compile_plan
 from calitree.calibration.executor import run_plan
 from calitree.calibration.planning.plan import Absorb, Plan, Planned, Send, Step
 from calitree.calibration.planning.staleness import Available

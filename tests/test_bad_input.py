@@ -270,9 +270,18 @@ JOINS = [
     ),
     Case(
         "join by a condition",
-        lambda: unjoined().add_join("sales", "stores", condition="sales.price < stores.region"),
+        lambda: unjoined().add_join("sales", "stores", condition="sales.price > 3"),
         SchemaError,
-        "Joins by a condition are not supported in this version; join on columns.",
+        "The condition 'sales.price > 3' does not compare sales with stores. Name columns of both; all "
+        "rows of the one meet all of the other in a graph that is not connected, with "
+        "calibrate(..., cross_join=True).",
+    ),
+    Case(
+        "as-of join",
+        lambda: unjoined().add_join("sales", "stores", on="store", asof="price"),
+        SchemaError,
+        "As-of joins are not supported in this version. Give stores a column with the value that follows "
+        "in its key, and join sales by a condition: own <= sales.x and sales.x < following.",
     ),
     Case(
         "join that makes two columns of a relation equal",
@@ -296,7 +305,7 @@ GRAPHS = [
         lambda: unjoined().calibrate(),
         TreeError,
         "The join graph is not connected; its parts are: sales; stores; regions. Join them with "
-        "add_join.",
+        "add_join, or have all combinations of their rows with cross_join=True.",
     ),
 ]
 
@@ -522,10 +531,28 @@ GROUPS = [
         "'city' is grouped by twice.",
     ),
     Case(
-        "group_by of an expression",
-        lambda: wide().query(group_by=["sales.price + 1"]),
+        "group_by of a constant",
+        lambda: wide().query(group_by=["1 + 1"]),
         QueryError,
-        "'sales.price + 1' is not a column; write relation.column, or its bare name.",
+        "'1 + 1' has no column whose values make groups.",
+    ),
+    Case(
+        "group_by of an aggregate",
+        lambda: wide().query(group_by=["sum(price)"]),
+        ExpressionError,
+        "In 'SUM(price)': SUM(price) is an aggregate; aggregates belong in measures.",
+    ),
+    Case(
+        "group_by of a text that is cut off",
+        lambda: wide().query(group_by=["upper(city"]),
+        ExpressionError,
+        "Cannot parse 'upper(city': expecting ) at 'city'.",
+    ),
+    Case(
+        "a group without a name",
+        lambda: wide().query(group_by={"": "city"}),
+        QueryError,
+        "'' is no name for a group: it is empty.",
     ),
     Case(
         "group_by of a star",
@@ -639,11 +666,42 @@ FILTERS = [
         "In 'CAST(price AS DATE) = day': an integer cannot be cast to a date.",
     ),
     Case(
-        "part of a date that is none",
-        where("extract(second from day) = 1"),
+        "a bin of no width",
+        where("bin(price, 0) = 1"),
         ExpressionError,
-        "In 'EXTRACT(SECOND FROM day) = 1': there is no date part SECOND; there are YEAR, QUARTER, "
-        "MONTH, WEEK, DAY, DOY, HOUR, MINUTE.",
+        "In 'BIN(price, 0) = 1': the width of a bin is more than 0, not 0.",
+    ),
+    Case(
+        "a bin of a column's width",
+        where("bin(price, store) = 1"),
+        ExpressionError,
+        "In 'BIN(price, store) = 1': the width of a bin is a number, not store.",
+    ),
+    Case(
+        "half a bin",
+        where("width_bucket(price, 0, 10, 2.5) = 1"),
+        ExpressionError,
+        "In 'WIDTH_BUCKET(price, 0, 10, 2.5) = 1': WIDTH_BUCKET has a whole number of bins, not 2.5.",
+    ),
+    Case(
+        "bins between equal bounds",
+        where("width_bucket(price, 10, 10, 2) = 1"),
+        ExpressionError,
+        "In 'WIDTH_BUCKET(price, 10, 10, 2) = 1': the bounds of WIDTH_BUCKET are two different numbers.",
+    ),
+    Case(
+        "a dimension of two relations",
+        lambda: wide().cube(["price > length(city)"]),
+        QueryError,
+        "'price > length(city)' is computed from several relations, so no message has its values; take "
+        "the columns that it needs as dimensions.",
+    ),
+    Case(
+        "part of a date that is none",
+        where("extract(century from day) = 1"),
+        ExpressionError,
+        "In 'EXTRACT(CENTURY FROM day) = 1': there is no date part CENTURY; there are YEAR, QUARTER, "
+        "MONTH, WEEK, DAY, DOY, DOW, ISODOW, HOUR, MINUTE, SECOND.",
     ),
     Case(
         "unknown function",

@@ -12,23 +12,19 @@ from calitree.engines.api.protocol import Engine
 from calitree.engines.registry import engine_of
 from calitree.errors import QueryError, SchemaError, TreeError
 from calitree.integrity import GraphCheck, check_graph
-from calitree.jointree.attributes import check_classes, graph_schema
-from calitree.jointree.decompose import NO_RELATION, given_tree, join_tree
-from calitree.jointree.from_clause import HOWS, from_clause
+from calitree.jointree.decompose import NO_RELATION, check_connected, given_tree, join_tree
+from calitree.jointree.derived import with_column
 from calitree.jointree.hypertree import Hypertree
-from calitree.jointree.joins import On, checked_join, checked_name
-from calitree.jointree.schema import (
-    Join,
-    Relation,
-    Schema,
-    find_column,
-    find_relation,
-)
+from calitree.jointree.joins.attributes import graph_schema
+from calitree.jointree.joins.checks import On, checked_name
+from calitree.jointree.joins.declare import JoinRequest, clause_text, declared_join
+from calitree.jointree.joins.join import Join
+from calitree.jointree.schema import Relation, Schema, find_relation
 from calitree.progress import Progress
 from calitree.query.binder import MeasureLike, Question, check_list
+from calitree.query.groups import GroupBy, kept_groups
 from calitree.saved.guard.trust import Allow
 from calitree.saved.reader import read_tree
-from calitree.sql.quoting import column_text, name_text
 from calitree.wide_table import WideTable
 
 
@@ -84,42 +80,66 @@ class JoinGraph:
         *,
         how: str = "inner",
         condition: str | None = None,
+        asof: On | None = None,
+        nulls: str = "unequal",
     ) -> None:
-        """Join two relations on equal columns.
+        """Join two relations on equal columns, or by a condition.
 
         Args:
             left: The name of a relation.
             right: That of another.
-            on: A column that both have, a list of such columns, or `{"left_column": "right_column"}`.
+            on: A column that both have, a list of such columns, or `{"left_column": "right_column"}`;
+                in place of a column also an expression over columns of its relation.
             how: Which rows stay that have no partner: those of neither relation (`"inner"`), of the left one
                 (`"left"`), the right one (`"right"`) or both (`"full"`). Joins mean what they mean in
                 SQL, in the order in which they are declared; `from_clause` shows it.
-            condition: Not supported: joins are on equal columns.
+            condition: A condition over columns of the two, as SQL, instead of `on` or beside it, for an
+                inner join. Its equalities of columns are taken as if they stood in `on`.
+            asof: Not supported.
+            nulls: Whether NULL equals NULL in the columns of `on`: `"equal"`, or as in SQL `"unequal"`.
 
         Raises:
             SchemaError: A relation or a column is unknown, the columns cannot be equal, the join would
-                make two columns of one relation equal, or it closes a cycle and is not of the kind of
-                the join that it belongs to.
+                make two columns of one relation equal, the condition does not compare the two, or the
+                join closes a cycle and is not of the kind of the join that it belongs to.
+            ExpressionError: The condition does not parse.
 
         Example:
             >>> graph.add_relation("cities", {"city": ["Quito"], "people": [2_700_000]})
             >>> graph.add_join("stores", "cities", on="city")
+            >>> graph.add_relation("sizes", {"size": ["small", "large"], "least": [0, 15]})
+            >>> graph.add_join("sales", "sizes", condition="price >= least")
         """
-        if condition is not None:
+        if asof is not None:
             raise SchemaError(
-                "Joins by a condition are not supported in this version; join on columns."
+                f"As-of joins are not supported in this version. Give {right} a column with the value that "
+                f"follows in its key, and join {left} by a condition: own <= {left}.x and {left}.x < following."
             )
-        if how not in HOWS:
-            raise SchemaError(f"how is one of {', '.join(HOWS)}; got {how!r}.")
-        a, b = find_relation(left, self._relations), find_relation(right, self._relations)
-        if a.name == b.name:
-            raise SchemaError(
-                f"{left} cannot join itself; add its table a second time under another name."
-            )
-        pairs = tuple((find_column(x, a), find_column(y, b)) for x, y in _pairs(left, right, on))
-        join = checked_join(a, b, Join(a.name, b.name, pairs, how))
-        check_classes(graph_schema(self._relations, (*self._joins, join)), join)
+        asked = JoinRequest(left, right, on, how=how, condition=condition, nulls=nulls)
+        self._relations, join = declared_join(self._relations, self._joins, asked)
         self._joins.append(join)
+
+    def add_column(self, relation: str, name: str, expression: str) -> None:
+        """Declare a derived column: from now on it is a column of the relation like any other.
+
+        It is computed where it is needed, also of rows that are inserted later.
+
+        Args:
+            relation: The name of a relation.
+            name: What the column is called.
+            expression: SQL over columns of this relation, derived ones included.
+
+        Raises:
+            SchemaError: The name is taken or is no name, or a column is unknown or of another relation.
+            ExpressionError: The expression does not parse, is an aggregate, or has no column.
+
+        Example:
+            >>> graph.add_column("sales", "dear", "price >= 10")
+            >>> graph.calibrate().query(["dear"]).rows()
+            [{'dear': True, 'n': 2}, {'dear': False, 'n': 1}]
+        """
+        known = find_relation(relation, self._relations)
+        self._relations[known.name] = with_column(known, name, expression)
 
     def from_clause(self) -> str:
         """The join of all relations as SQL: what a question is asked about.
@@ -136,8 +156,7 @@ class JoinGraph:
         """
         if not self._relations:
             raise TreeError(NO_RELATION)
-        clause = from_clause(self._relations, self._joins)
-        return clause.sql(name_text, column_text)
+        return clause_text(self._relations, self._joins)
 
     @property
     def schema(self) -> Schema:
@@ -152,6 +171,7 @@ class JoinGraph:
         *,
         empty: Mapping[str, Sequence[str]] | None = None,
         redundant: bool = False,
+        cross_join: bool = False,
     ) -> Hypertree:
         """The junction hypertree of this graph: computed, or as you give it.
 
@@ -165,6 +185,7 @@ class JoinGraph:
             empty: Empty bags to add, each a view of columns that one bag has together.
             redundant: Give relations that close a cycle a bag of their own too, around empty bags. Messages
                 are larger then, but one relation can change without joining the others again.
+            cross_join: Join the parts of a graph that is not connected: all combinations of their rows.
 
         Returns:
             The tree, for `calibrate`.
@@ -184,11 +205,12 @@ class JoinGraph:
                 "each relation and one that lists only columns."
             )
         if bags is not None:
+            check_connected(schema, cross_join)
             tree = given_tree(schema, bags, edges or (), mapping or {})
         elif edges is not None or mapping is not None:
             raise TreeError("edges and mapping describe bags: give bags too.")
         else:
-            tree = join_tree(schema, redundant=redundant)
+            tree = join_tree(schema, redundant=redundant, cross_join=cross_join)
         for name, columns in (empty or {}).items():
             if isinstance(columns, str):
                 raise TreeError(f"Empty bag {name} is a list of columns, not one text.")
@@ -198,10 +220,11 @@ class JoinGraph:
     def calibrate(
         self,
         measures: Mapping[str, MeasureLike] | None = None,
-        group_by: Sequence[str] = (),
+        group_by: GroupBy = (),
         where: str | None = None,
         *,
         tree: Hypertree | None = None,
+        cross_join: bool = False,
         memory_limit: int | None = None,
         maintenance: Mode = "lazy",
         progress: Progress | bool | None = None,
@@ -210,9 +233,10 @@ class JoinGraph:
 
         Args:
             measures: Aggregates by name, as SQL; `{"n": "count(*)"}` by default.
-            group_by: The columns that the pivot query groups by.
+            group_by: The columns and expressions that the pivot query groups by.
             where: The pivot query's filter, as SQL.
             tree: A tree made by `hypertree`; the computed one by default.
+            cross_join: As for `hypertree`, whose tree it is by default.
             memory_limit: Bytes that may be kept to be used again, beside the data: messages, plans, what
                 was computed of columns. By default a quarter of the machine's memory, but at least 1 GB.
                 Trees of one graph share the largest of their limits; `WideTable.memory` tells who holds
@@ -244,9 +268,9 @@ class JoinGraph:
         branch = Branch.new(
             self.schema,
             self.engine,
-            tree if tree is not None else self.hypertree(),
+            tree if tree is not None else self.hypertree(cross_join=cross_join),
             {"n": "count(*)"} if measures is None else measures,
-            Question(tuple(group_by), where),
+            Question(kept_groups(group_by), where),
             memory_limit=memory_limit,
             maintenance=maintenance,
         )
@@ -321,18 +345,3 @@ def open_tree(
         [{'n': 2}]
     """
     return WideTable(*read_tree(path, engine_of(engine), version, allow, memory_limit))
-
-
-def _pairs(left: str, right: str, on: On | None) -> list[tuple[str, str]]:
-    if on is None:
-        raise SchemaError(
-            f"Say on which columns {left} and {right} join: on='k', ['k1', 'k2'] or a mapping."
-        )
-    if isinstance(on, str):
-        return [(on, on)]
-    if not isinstance(on, Iterable):
-        raise SchemaError(f"on is a column, a list of columns or {{left: right}}; got {on!r}.")
-    pairs = list(on.items()) if isinstance(on, Mapping) else [(name, name) for name in on]
-    if not pairs:
-        raise SchemaError(f"The join of {left} and {right} names no column.")
-    return pairs

@@ -20,6 +20,7 @@ from calitree.jointree.schema import Schema
 from calitree.memory.report import Holding, Memory
 from calitree.progress import Progress
 from calitree.query.binder import MeasureLike, Measures, Question
+from calitree.query.groups import GroupBy
 from calitree.results.result import Result
 from calitree.saved.location import Saves, unchanged_since
 from calitree.saved.reader import read_tree
@@ -189,7 +190,7 @@ class TreeView:
 
     def query(
         self,
-        group_by: Sequence[str] = (),
+        group_by: GroupBy = (),
         where: str | None = None,
         measures: Measures | None = None,
         relations: Sequence[str] | None = None,
@@ -199,7 +200,8 @@ class TreeView:
         The group-by and filter of the pivot are not inherited.
 
         Args:
-            group_by: Columns, by their names or as `relation.column`.
+            group_by: Columns (`city`, `stores.city`) and expressions (`month(day)`), in a list or as
+                `{name: expression}`. Columns of the result are called as they are written, or by name.
             where: A condition in SQL.
             measures: Names of the pivot's measures, or `{name: expression}`; by default all of the
                 pivot's.
@@ -247,7 +249,7 @@ class TreeView:
 
     def plan(
         self,
-        group_by: Sequence[str] = (),
+        group_by: GroupBy = (),
         where: str | None = None,
         measures: Measures | None = None,
         relations: Sequence[str] | None = None,

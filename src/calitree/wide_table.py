@@ -16,9 +16,10 @@ from calitree.calibration.planning.plan import Plan
 from calitree.dml import suppose, update
 from calitree.dml.target import Columns
 from calitree.jointree.augment import augmented, joinable, keyed
-from calitree.jointree.joins import On
+from calitree.jointree.joins.checks import On
 from calitree.progress import Progress
 from calitree.query.binder import Measures, Question
+from calitree.query.groups import GroupBy
 from calitree.results.diff import Difference
 from calitree.saved.location import Saves
 from calitree.saved.rebase import reload
@@ -111,7 +112,7 @@ class WideTable(TreeView):
         self,
         before: int,
         after: int,
-        group_by: Sequence[str] = (),
+        group_by: GroupBy = (),
         where: str | None = None,
         measures: Measures | None = None,
         *,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import calitree as ct
 from calitree.apps.verify.check import compare
-from calitree.calibration.compiler import Wiring
+from calitree.calibration.compilation.compiler import Wiring
 from calitree.calibration.planning.plan import Absorb
 from calitree.calibration.planning.staleness import stored_edges
 from calitree.cli.demo import flights_graph, read_flights

@@ -161,6 +161,12 @@ def test_filters_measures_and_relations(tree: str) -> None:
     assert ask(tree, "-m", "q=" + filtered) == "q\n2\n"
 
 
+def test_groups_by_expressions(tree: str) -> None:
+    lines = ask(tree, "--by", "month=month(sales.day)", "-b", "price > 15", "-m", "n").splitlines()
+    assert lines[0].split("  ") == ["month", "price > 15", "n"]
+    assert len(lines) > 2
+
+
 def test_several_groups_and_an_empty_answer(tree: str) -> None:
     lines = ask(tree, "--by", "city", "-b", "sales.day", "-m", "n").splitlines()
     assert lines[0].split() == ["city", "sales.day", "n"]

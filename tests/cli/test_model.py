@@ -34,6 +34,18 @@ def test_a_model_says_what_the_calls_would(tmp_path: Path) -> None:
     assert wide.verify().ok
 
 
+def test_a_join_may_have_a_condition(tmp_path: Path) -> None:
+    text = JOIN.replace("on = ", 'condition = "price > 6 and store >= id" # ')
+    shop.write(tmp_path)
+    file = tmp_path / "theta.toml"
+    file.write_text(RELATIONS + text)
+    graph = ct.JoinGraph("local")
+    graph.add_relation("sales", str(tmp_path / "data/sales/*.parquet"))
+    graph.add_relation("stores", str(tmp_path / "data/stores.csv"))
+    graph.add_join("sales", "stores", condition="price > 6 and store >= id")
+    assert rows(file) == graph.calibrate().query().rows()
+
+
 def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = shop.write(tmp_path / "models [1]")
     elsewhere = tmp_path / "elsewhere"
@@ -84,6 +96,18 @@ def test_the_pivot(tmp_path: Path) -> None:
     assert wide.plan(group_by=["city"], where="price > 5").computed == ()
 
 
+def test_derived_columns_and_named_groups(tmp_path: Path) -> None:
+    columns = '[columns]\nsales.dear = "price > 15"\nstores.capital = "city = \'Quito\'"\n'
+    pivot = '[pivot]\ngroup_by = {dear = "dear", initial = "left(city, 1)"}\n'
+    file = shop.write(tmp_path, RELATIONS + columns + JOIN + pivot)
+    model = ModelFile.read(file)
+    wide = model.calibrate(model.graph("local"))
+    assert wide.plan(group_by={"dear": "dear", "initial": "left(city, 1)"}).computed == ()
+    asked = {"group_by": ["dear", "capital"]}
+    assert wide.query(**asked).columns == ["dear", "capital", "n"]
+    assert wide.verify([asked]).ok
+
+
 def test_what_editors_leave_before_the_text(tmp_path: Path) -> None:
     file = shop.write(tmp_path)
     file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
@@ -105,7 +129,8 @@ def test_what_editors_leave_before_the_text(tmp_path: Path) -> None:
         ),
         (
             "[views]\n",
-            ": the file has 'views', which means nothing. There are: joins, measures, pivot, relations.",
+            ": the file has 'views', which means nothing. There are: columns, joins, measures, pivot, "
+            "relations.",
         ),
         ("[relations]\nsales = 5\n", ": relation sales is a path or a table, not 5."),
         ("[relations]\nsales = []\n", ": relation sales is a path or a table, not []."),
@@ -124,6 +149,14 @@ def test_what_editors_leave_before_the_text(tmp_path: Path) -> None:
         (
             RELATIONS + JOIN + "[pivot]\nwher = 'x'\n",
             ": [pivot] has 'wher', which means nothing. Did you mean where?",
+        ),
+        (
+            RELATIONS + "[columns]\ndear = 'price > 15'\n",
+            ": columns are relation.name = \"expression\", not 'price > 15'.",
+        ),
+        (
+            RELATIONS + "[columns]\nsales.dear = 15\n",
+            ": column sales.dear is SQL text, not 15.",
         ),
         (
             RELATIONS + JOIN + "[pivot]\ngroup_by = 'city'\n",

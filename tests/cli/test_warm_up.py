@@ -66,6 +66,7 @@ def ask(files: str) -> None:
         for large in (0, 1000):
             cyclic(LocalEngine(threads, large)).query(group_by=["a.x"], where="b.y <> 3")
             large_numbers(LocalEngine(threads, large))
+            by_conditions(LocalEngine(threads, large))
             for dtype, values in VALUES.values():
                 if pa.types.is_decimal256(dtype):
                     continue  # which no relation has
@@ -108,3 +109,18 @@ def cyclic(engine: object) -> ct.WideTable:
     for left, right, on in (("a", "b", "y"), ("b", "c", "z"), ("c", "a", "x")):
         graph.add_join(left, right, on=on)
     return graph.calibrate({"n": "count(*)", "s": "sum(a.v * b.v)", "m": "max(c.v)"})
+
+
+def by_conditions(engine: object) -> None:
+    graph = ct.JoinGraph(engine)
+    graph.add_relation("a", {"k": [1, 1, 2], "t": [1, 5, None], "f": [0.5, 1.5, 2.5]})
+    graph.add_relation(
+        "b", {"k": [1, 2, 2], "lo": [0, 1, 2], "hi": [4, 9, 9], "d": [1.0, 2.0, 9.0]}
+    )
+    graph.add_join("a", "b", on="k", condition="lo <= t and t < hi")
+    graph.add_relation("c", {"g": [1.5, 2.5], "u": ["x", "y"]})
+    graph.add_join("b", "c", condition="d <= g")
+    wide = graph.calibrate({"n": "count(*)", "s": "sum(f)", "m": "max(t)", "x": "min(u)"})
+    for group_by in ([], ["f"], ["f", "d"], ["u", "t"]):
+        wide.query(group_by)
+        wide.query(group_by, where="a.t <> c.g and a.t + b.lo > 1")

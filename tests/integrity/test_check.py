@@ -173,9 +173,14 @@ def test_types_that_no_join_has_yet() -> None:
     tables = {"a": {"k": [1]}, "b": {"k": ["1"]}}
     with pytest.raises(ct.SchemaError, match="Cast one of them"):
         graph_of(tables, ("a", "b", "k"))
-    days = {"a": {"k": [datetime.date(2024, 1, 1)]}, "b": {"k": [datetime.datetime(2024, 1, 1)]}}
-    with pytest.raises(ct.SchemaError, match="Cast one of them"):
-        graph_of(days, ("a", "b", "k"))
+
+
+def test_dates_that_meet_timestamps() -> None:
+    times = [datetime.datetime(2024, 1, 1), datetime.datetime(2024, 1, 1, 12)]
+    tables = {"a": {"k": [datetime.date(2024, 1, 1)]}, "b": {"k": times}}
+    checked = check(tables, ("a", "b", "k"))
+    assert "a date equals a timestamp at midnight only" in only(checked, "types").message
+    assert checked.edges[0].right.orphan_rows == 1
 
 
 def test_other_spellings() -> None:

@@ -8,7 +8,12 @@ import pytest
 
 import calitree as ct
 from calitree.errors import QueryError, SchemaError, TreeError
-from calitree.jointree.from_clause import effective_hows, from_clause, inner_blocks, outer_joins
+from calitree.jointree.joins.from_clause import (
+    effective_hows,
+    from_clause,
+    inner_blocks,
+    outer_joins,
+)
 from calitree.jointree.schema import Join
 
 

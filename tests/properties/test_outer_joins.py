@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import calitree as ct
-from calitree import SchemaError
+from calitree import SchemaError, TreeError
 from tests.support.databases import Database, databases, join_size, questions
 from tests.support.engines import LOCAL, ON_SPARK, engine_named, spark_engine_named
-from tests.support.oracle import MAX_JOIN, assert_answers, empty_bags
+from tests.support.oracle import MAX_JOIN, assert_answer, assert_answers, empty_bags
 from tests.support.scale import examples
 
 HOWS = ("inner", "left", "left", "right", "full")
@@ -35,18 +35,88 @@ def outer_databases(draw: st.DrawFn, hows: tuple[str, ...] = HOWS) -> Database:
     return replace(database, joins=tuple(joins), hows=tuple(kinds), closing=())
 
 
-def check(engine: Any, data: st.DataObject, deltas: int) -> None:
-    database = data.draw(outer_databases(), label="database")
+KEYWORDS = {"inner": "JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full": "FULL JOIN"}
+
+
+def declared_text(database: Database) -> str:
+    """The joins in the order of their declaration, each of what was joined so far."""
+    texts, parts = {name: name for name in database.tables}, {n: {n} for n in database.tables}
+    for (left, right, on), how in zip(database.joins, database.hows, strict=True):
+        second = texts[right] if texts[right] == right else f"({texts[right]})"
+        tests = " AND ".join(f"{left}.{a} = {right}.{b}" for a, b in on.items())
+        joined = parts[left] | parts[right]
+        text = f"{texts[left]} {KEYWORDS[how]} {second} ON {tests}"
+        texts |= dict.fromkeys(joined, text)
+        parts |= dict.fromkeys(joined, joined)
+    return texts[next(iter(database.tables))]
+
+
+def declared(database: Database, engine: Any) -> ct.JoinGraph:
+    """The graph, if its joins are supported."""
     try:
         graph = database.graph(engine)
     except SchemaError as error:
         assert "is not supported" in str(error)
         assume(False)
+    assert graph.from_clause() == declared_text(database)
+    return graph
+
+
+def check(engine: Any, data: st.DataObject, deltas: int) -> None:
+    database = data.draw(outer_databases(), label="database")
+    graph = declared(database, engine)
     pivot = data.draw(questions(database, exclusions=False), label="pivot")
     tree = graph.hypertree(empty=data.draw(empty_bags(database), label="empty bags"))
     wide = graph.calibrate(**pivot, tree=tree)
     assert wide.is_calibrated
     assert_answers(wide, database, pivot, data, deltas)
+
+
+def check_mixed(engine: Any, data: st.DataObject, deltas: int) -> None:
+    """Outer joins, joins that close cycles, joins by a condition and groups by an expression, together."""
+    drawn = data.draw(databases(max_relations=4, max_rows=14), label="database")
+    assume(join_size(drawn) <= MAX_JOIN // 20)
+    hows = [data.draw(st.sampled_from(HOWS), label="how") for _ in drawn.joins]
+    graph, joins = ct.JoinGraph(engine=engine), zip(drawn.joins, hows, strict=True)
+    for name, table in drawn.tables.items():
+        graph.add_relation(name, table)
+    try:
+        for (left, right, on), how in joins:
+            graph.add_join(left, right, on=on, how=how)
+        for left, right, on in drawn.closing:
+            graph.add_join(left, right, on=on, how=data.draw(st.sampled_from(HOWS), label="how"))
+        for left, right in data.draw(pairs_of_numbers(drawn), label="conditions"):
+            comparison = data.draw(st.sampled_from(("<", ">=", "is distinct from")))
+            relations = [column.split(".")[0] for column in (left, right)]
+            graph.add_join(*relations, condition=f"{left} {comparison} {right}")
+        wide = graph.calibrate()
+    except (SchemaError, TreeError) as error:
+        assert any(text in str(error) for text in REFUSED), error
+        assume(False)
+    for _ in range(deltas):
+        asked = data.draw(questions(drawn), label="question")
+        column = data.draw(st.sampled_from(drawn.columns()), label="column")
+        if column.split(".")[0] in asked.get("relations", drawn.tables):
+            asked["group_by"] = [*asked["group_by"][:1], f"{column} is null"]
+        assert_answer(wide, drawn, asked)
+
+
+REFUSED = (
+    "is not supported",
+    "closes a cycle",
+    "must share a bag",
+    "would make",
+)
+
+
+@st.composite
+def pairs_of_numbers(draw: st.DrawFn, database: Database) -> list[tuple[str, str]]:
+    """Now and then two columns of different relations to be compared."""
+    numbers = database.payloads("x", "y", "f")
+    if len(numbers) < 2 or draw(st.integers(0, 2)):
+        return []
+    left, right = draw(st.permutations(numbers))[:2]
+    return [(left, right)] if left.split(".")[0] != right.split(".")[0] else []
 
 
 @settings(max_examples=examples(200), suppress_health_check=list(HealthCheck), deadline=None)
@@ -79,11 +149,7 @@ def test_spark(spark: Any, tmp_path: Path, engine: str) -> None:
 def check_updates(engine: Any, data: st.DataObject, deltas: int) -> None:
     """Rows come and go, so that matches appear and vanish; then the tree is saved, opened and asked."""
     database = data.draw(outer_databases(), label="database")
-    try:
-        graph = database.graph(engine)
-    except SchemaError as error:
-        assert "is not supported" in str(error)
-        assume(False)
+    graph = declared(database, engine)
     pivot = data.draw(questions(database, exclusions=False), label="pivot")
     wide = graph.calibrate(**pivot)
     assert_answers(wide, database, pivot, data, 1)
@@ -111,6 +177,18 @@ def check_updates(engine: Any, data: st.DataObject, deltas: int) -> None:
             wide.save(f"{directory}/tree")
             opened = ct.open(f"{directory}/tree", engine=engine)
             assert_answers(opened, database, pivot, data, deltas)
+
+
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck), deadline=None)
+@given(data=st.data())
+def test_reference_mixed(data: st.DataObject) -> None:
+    check_mixed("reference", data, deltas=2)
+
+
+@settings(max_examples=examples(300), suppress_health_check=list(HealthCheck), deadline=None)
+@given(data=st.data())
+def test_local_mixed(data: st.DataObject) -> None:
+    check_mixed(engine_named(data.draw(st.sampled_from(LOCAL), label="engine")), data, deltas=3)
 
 
 @settings(max_examples=examples(60), suppress_health_check=list(HealthCheck), deadline=None)

@@ -80,14 +80,20 @@ def assert_answers(
     asked = [{"group_by": pivot["group_by"], "where": pivot.get("where")}]
     asked += [data.draw(questions(database), label="delta") for _ in range(deltas)]
     for question in asked:
-        try:
-            result = wide.query(**question)
-        except QueryError as error:
-            assert "other joins of those that stay would be outer joins" in str(error)
-            continue
-        expected = oracle(wide, database, {"measures": None, **question})
-        difference = compare(result.arrow(), expected, len(question.get("group_by", ())))
-        assert not difference, f"{question}: {difference}\n{result.plan}"
+        assert_answer(wide, database, question)
+
+
+def assert_answer(wide: WideTable, database: Database, question: dict[str, Any]) -> None:
+    """A question is answered as by DuckDB, or leaves relations out such that it has no meaning here."""
+    try:
+        result = wide.query(**question)
+    except QueryError as error:
+        refused = ("other joins of those that stay", "No declared joins connect")
+        assert any(text in str(error) for text in refused), error
+        return
+    expected = oracle(wide, database, {"measures": None, **question})
+    difference = compare(result.arrow(), expected, len(question.get("group_by", ())))
+    assert not difference, f"{question}: {difference}\n{result.plan}"
 
 
 @st.composite

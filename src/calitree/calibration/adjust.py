@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from calitree.calibration.compilation.outer import OuterJoins
+from calitree.calibration.compilation.wiring import Wiring
 from calitree.calibration.message import Message
-from calitree.calibration.outer import OuterJoins
 from calitree.calibration.planning.placement import Placement
 from calitree.calibration.planning.plan import Absorb, Plan
-from calitree.calibration.wiring import Wiring
 from calitree.engines.api.contraction import Contraction, Table
 from calitree.engines.api.protocol import Engine, updatable
 from calitree.engines.api.signed import Linear, Signed, can_subtract

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from calitree.calibration.call import Call, merged_call
+from calitree.calibration.compilation.call import Call, merged_call
+from calitree.calibration.compilation.wiring import Wiring
 from calitree.calibration.maintenance import refresh_messages
 from calitree.calibration.message import Message, MessageKey
 from calitree.calibration.planning.placement import Placement
@@ -20,7 +21,6 @@ from calitree.calibration.planning.planner import plan_calibration
 from calitree.calibration.planning.staleness import find_messages, stored_edges
 from calitree.calibration.replan import replanned
 from calitree.calibration.snapshot import Snapshot
-from calitree.calibration.wiring import Wiring
 from calitree.engines.api.protocol import Watch
 from calitree.jointree.bag import Edge
 from calitree.progress import Progress, progress_bar
@@ -39,8 +39,7 @@ class Calibration:
     def __init__(
         self, snapshot: Snapshot, pivots: Sequence[Placement], stored: Messages, plan: Plan
     ) -> None:
-        self.engine, self.plan = snapshot.state.engine, plan
-        self.outer = snapshot.outer_joins(pivots[0].query)
+        self.engine, self.snapshot, self.plan = snapshot.state.engine, snapshot, plan
         self.messages = {key: list(alike) for key, alike in stored.items()}
         """Those stored, and those sent."""
         self.measured: dict[MessageKey | None, Measured] = {}
@@ -69,12 +68,14 @@ class Calibration:
             pivot = self._owner[send.key, send.aggregates]
             own.setdefault(id(pivot), (pivot, []))[1].append(send)
         calls = [
-            Wiring(
-                self.outer.schema, pivot, self._arrivals(pivot, step.bag), outer=self.outer
-            ).send(Step(step.bag, tuple(sends)))
+            self._wiring(pivot, step.bag).send(Step(step.bag, tuple(sends)))
             for pivot, sends in own.values()
         ]
         return calls[0] if len(calls) == 1 else merged_call(calls)
+
+    def _wiring(self, pivot: Placement, bag: str) -> Wiring:
+        outer = self.snapshot.outer_joins(pivot.query)
+        return Wiring(outer.schema, pivot, self._arrivals(pivot, bag), outer=outer)
 
     def _arrivals(self, pivot: Placement, bag: str) -> dict[Edge, Message]:
         """What has arrived at a bag of the messages of one pivot."""

@@ -13,10 +13,10 @@ from functools import partial
 from typing import NamedTuple
 
 from calitree.calibration.adjust import Adjustment, adjustment
-from calitree.calibration.compiler import Compiled, compile_plan
+from calitree.calibration.compilation.compiler import Compiled, compile_plan
+from calitree.calibration.compilation.outer import Answered, OuterJoins
 from calitree.calibration.maintenance import refresh_messages
 from calitree.calibration.message import Message, MessageKey
-from calitree.calibration.outer import Answered, OuterJoins
 from calitree.calibration.planning.placement import Placement
 from calitree.calibration.planning.plan import Measured, Plan, Planned
 from calitree.calibration.planning.planner import plan_query
@@ -29,8 +29,8 @@ from calitree.engines.api.protocol import Engine, updatable
 from calitree.errors import MissingRelationError
 from calitree.jointree.bag import Edge
 from calitree.jointree.decompose import outer_edges
+from calitree.jointree.joins.join import OuterJoin
 from calitree.jointree.remainder import full_joins
-from calitree.jointree.schema import OuterJoin
 from calitree.query.binder import Question
 
 
@@ -69,6 +69,7 @@ def _answer(snapshot: Snapshot, question: Question, is_main: bool) -> Answer:
         state.store.keep(message)
     if is_pivot:
         _remember(snapshot, table)
+    table = compiled.projection.folded(state.engine, table)
     return Answer(compiled.projection, compiled.plan, measured, table)
 
 
@@ -186,8 +187,10 @@ def _adjusted(snapshot: Snapshot) -> Answer | None:
         if table is None:
             return None
         _remember(snapshot, table)
+    projection = snapshot.bind(state.pivot)
+    table = projection.folded(state.engine, table)
     measured = Measured(table.rows, time.perf_counter() - began)
-    return Answer(snapshot.bind(state.pivot), adjust.plan, {None: measured}, table)
+    return Answer(projection, adjust.plan, {None: measured}, table)
 
 
 def _remember(snapshot: Snapshot, answer: Table) -> None:

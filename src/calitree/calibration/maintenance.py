@@ -18,13 +18,13 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from calitree.calibration.call import Call
+from calitree.calibration.compilation.call import Call
+from calitree.calibration.compilation.wiring import Wiring
 from calitree.calibration.message import Message, MessageKey, column_names
 from calitree.calibration.planning.placement import Placement
 from calitree.calibration.planning.plan import Measured, Send, Step
 from calitree.calibration.planning.staleness import Available
 from calitree.calibration.snapshot import Snapshot
-from calitree.calibration.wiring import Wiring
 from calitree.engines.api.contraction import Column, Contraction, Input, Output, Stored, Table
 from calitree.engines.api.protocol import updatable
 from calitree.engines.api.signed import Linear, Signed

@@ -10,7 +10,16 @@ from sqlglot import exp
 
 from calitree.cache import cached_property
 from calitree.calibration.message import column_names
-from calitree.engines.api.contraction import stored_parts
+from calitree.engines.api.contraction import (
+    Column,
+    Contraction,
+    Input,
+    Output,
+    Stored,
+    Table,
+    stored_parts,
+)
+from calitree.engines.api.protocol import Engine
 from calitree.errors import SavedError
 from calitree.query.annotation import COUNT
 from calitree.query.binder import Query
@@ -51,6 +60,20 @@ class Projection:
         """The group-by columns as written, then the measures."""
         grouped = (text for text, _ in self.query.group_by)
         return (*grouped, *(name for name, _ in self.query.measures))
+
+    def folded(self, engine: Engine, absorbed: Table) -> Table:
+        """What is absorbed, grouped once more by the attributes that are expressions over others."""
+        query = self.query
+        if not query.folded:
+            return absorbed
+        columns = tuple(
+            Column(name, aggregate.semiring, (Stored(0, name),))
+            for aggregate, name in column_names(query.aggregates).items()
+        )
+        keep = tuple(dict.fromkeys(attribute for _, attribute in query.group_by))
+        given = Input(absorbed, {name: name for name in query.keep}, dict(query.folded))
+        output = Output((0,), (), keep, columns)
+        return engine.contract(Contraction((given,), (output,)))[0]
 
     @cached_property
     def formulas(self) -> dict[str, exp.Expr]:

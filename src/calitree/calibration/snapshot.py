@@ -15,8 +15,8 @@ from weakref import ref
 
 from calitree.cache import cached_property
 from calitree.calibration.adjust import Adjustment
-from calitree.calibration.compiler import Compiled
-from calitree.calibration.outer import OuterJoins
+from calitree.calibration.compilation.compiler import Compiled
+from calitree.calibration.compilation.outer import OuterJoins
 from calitree.calibration.planning.placement import (
     Placement,
     Subtrees,
@@ -28,7 +28,7 @@ from calitree.calibration.state import QUESTIONS_REMEMBERED, TreeState
 from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Updatable, missing_methods
 from calitree.jointree.hypertree import Hypertree
-from calitree.jointree.remainder import remaining_schema, remaining_tree
+from calitree.jointree.remainder import remaining_schema, remaining_tree, with_columns
 from calitree.jointree.schema import Relation, Schema
 from calitree.memory.budget import Budget
 from calitree.memory.budgeted_cache import BudgetedCache
@@ -195,10 +195,14 @@ class Snapshot:
         known = self.schema.attributes.get(attribute)
         if known is None or known.kind is not Kind.INTEGER:
             return None
-        types = {relation: self._arrow_type(relation, c) for relation, c in known.columns}
+        types = {
+            relation: self._arrow_type(relation, column)
+            for relation, column in known.columns
+            if column not in self.schema.relations[relation].derived
+        }
         if not any(map(pa.types.is_uint64, types.values())):
             return None
-        return next(dtype for relation, dtype in types.items() if relation in relations)
+        return next((dtype for name, dtype in types.items() if name in relations), None)
 
     def _arrow_type(self, relation: str, column: str) -> pa.DataType:
         return self.state.types_of(self.schema.relations[relation]).by_name[column]
@@ -213,8 +217,8 @@ class Snapshot:
     # -- where annotations stand -----------------------------------------------------------------
 
     def schema_of(self, query: Query) -> Schema:
-        """The graph of the relations that a query joins."""
-        return remaining_schema(self.schema, query.relations)
+        """The graph of the relations that a query joins, with the columns that it derives."""
+        return remaining_schema(self.schema.with_columns(query.derived), query.relations)
 
     def outer_joins(self, query: Query) -> OuterJoins:
         """The outer joins of the relations that a query joins."""
@@ -224,10 +228,11 @@ class Snapshot:
         """A query's annotations on the tree, or on what is left of it."""
 
         def on_tree() -> tuple[Hypertree, Subtrees]:
-            tree = remaining_tree(self.state.tree, self.schema_of(query))
+            whole = with_columns(self.state.tree, query.derived)
+            tree = remaining_tree(whole, self.schema_of(query))
             return tree, subtrees_of(tree, query)
 
-        key = query.relations, query.aggregates
+        key = query.relations, query.aggregates, query.derived
         tree, subtrees = self.state.subtrees.of(key, on_tree)
         return Placement(tree, query, self.revisions, subtrees)
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-import re
 import sys
 import traceback
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,12 +28,12 @@ from calitree.cli.options import (
     Version,
     chosen_engine,
 )
+from calitree.cli.questions import groups, measures
 from calitree.cli.streams import arguments, failed, prepare, show, tell
 from calitree.engines.spark.session.startup import warm_up as archive_classes
-from calitree.errors import CalitreeError, QueryError, did_you_mean
+from calitree.errors import CalitreeError
 from calitree.join_graph import open_tree
 from calitree.progress import notice
-from calitree.query.binder import MeasureLike
 from calitree.saved import fsck as check_files
 from calitree.saved import status as status_of
 from calitree.saved import vacuum as vacuum_tree
@@ -74,9 +72,6 @@ app = typer.Typer(
     rich_markup_mode=None,  # in rich's, [relations] would be a colour
     context_settings={"max_content_width": 100},
 )
-
-NAMED = re.compile(r"\s*([^\W\d]\w*)\s*=\s*(.+)", re.DOTALL)
-"""A new measure: its name, and its SQL."""
 
 
 @app.callback(invoke_without_command=True)
@@ -154,7 +149,10 @@ app.command()(check)
 def query(
     tree: Tree,
     by: Annotated[
-        list[str] | None, typer.Option("--by", "-b", help="A column to group by. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--by", "-b", help="A column or expression to group by, or name=EXPRESSION. Repeatable."
+        ),
     ] = None,
     where: Annotated[str | None, typer.Option("--where", "-w", help="An SQL condition.")] = None,
     measure: Annotated[
@@ -183,7 +181,7 @@ def query(
     \b
         calitree query tree --by stores.city --where "family = 'DAIRY'"
         calitree query tree --by family -m revenue -m "dearest=max(price)"
-        calitree query tree --by day --format csv --output days.csv
+        calitree query tree --by "month=month(day)" --format csv --output months.csv
 
     \b
     table    aligned text; fractions have six digits
@@ -194,9 +192,9 @@ def query(
     check_format(form, output)
     wide = open_tree(tree, chosen_engine(engine, master, None, None), version, allow=allow)
     asked: dict[str, Any] = {
-        "group_by": by or (),
+        "group_by": groups(by or (), wide.schema),
         "where": where,
-        "measures": _measures(measure, wide.measures),
+        "measures": measures(measure, wide.measures),
         "relations": relation or None,
     }
     if plan:
@@ -289,30 +287,6 @@ def warm_up(
     tell(f"Compiled code is below {place}")
     if spark:
         tell(f"Spark starts from {archive_classes()}")
-
-
-def _measures(given: list[str] | None, known: Mapping[str, MeasureLike]) -> Any:
-    """The tree's own measures by name, and new ones, in the order they were given.
-
-    A new one without a name has its text as its name.
-    """
-    if not given:
-        return None
-    measures: dict[str, MeasureLike] = {}
-    for option in given:
-        named = NAMED.fullmatch(option)
-        name, measure = (named[1], named[2]) if named else (option, option)
-        if not named and "(" not in option:
-            if option not in known:
-                hint = did_you_mean(option, known)
-                raise QueryError(
-                    f"There is no measure {option!r}.{hint} A new one is given as name=EXPRESSION."
-                )
-            measure = known[option]
-        if name in measures:
-            raise QueryError(f"There are two measures {name!r}; give one another name.")
-        measures[name] = measure
-    return measures
 
 
 def main() -> None:

@@ -4,17 +4,21 @@
 sales = "data/sales/*.parquet"        # paths are relative to this file
 stores = "data/stores.parquet"
 
+[columns]                             # may be left out: columns derived from others
+sales.dear = "price > 100"
+
 [[joins]]
 left = "sales"
 right = "stores"
 on = "store_nbr"                      # or ["k1", "k2"], or {left_column = "right_column"}
+                                      # condition = "sales.day >= stores.opened" beside or instead of it
 
 [measures]
 n = "count(*)"
 revenue = "sum(sales.price)"
 
 [pivot]                               # may be left out
-group_by = ["stores.city"]
+group_by = ["stores.city"]            # or {name = "month(sales.day)"}
 where = "sales.price > 0"
 """
 
@@ -25,20 +29,20 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from calitree.errors import ModelError, did_you_mean, shortened
 from calitree.join_graph import JoinGraph
 from calitree.progress import Progress
+from calitree.query.groups import GroupBy, kept_groups
 from calitree.storage.filesystem import check_path, expanded, is_url
 from calitree.storage.listing import looks_like_a_path
 from calitree.wide_table import WideTable
 
-SECTIONS = ("relations", "joins", "measures", "pivot")
-JOIN = ("left", "right", "on")
-JOIN_OPTIONS = ("how",)
+SECTIONS = ("relations", "columns", "joins", "measures", "pivot")
+JOIN = ("left", "right", "on", "condition", "how", "nulls")
 PIVOT = ("group_by", "where")
 
 MAX_BYTES = 1 << 20
@@ -58,8 +62,10 @@ class ModelFile:
     relations: Mapping[str, Any]
     joins: tuple[Mapping[str, Any], ...]
     measures: Mapping[str, str]
-    group_by: tuple[str, ...] = ()
+    group_by: GroupBy = ()
     where: str | None = None
+    columns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By relation, the derived columns and their definitions."""
 
     @classmethod
     def read(cls, path: str | Path) -> ModelFile:
@@ -75,8 +81,8 @@ class ModelFile:
         if not isinstance(joins, list) or not all(isinstance(join, dict) for join in joins):
             raise ModelError(f"{path}: each join is a [[joins]] of its own.")
         for number, join in enumerate(joins, 1):
-            _only(path, f"join {number}", join, (*JOIN, *JOIN_OPTIONS))
-            for key in JOIN:
+            _only(path, f"join {number}", join, JOIN)
+            for key in JOIN[:2] if "condition" in join else JOIN[:3]:
                 if key not in join:
                     raise ModelError(f"{path}: join {number} does not say {key!r}.")
         measures = _table(path, given, "measures") or {"n": "count(*)"}
@@ -86,25 +92,28 @@ class ModelFile:
         pivot = _table(path, given, "pivot")
         _only(path, "[pivot]", pivot, PIVOT)
         group_by = pivot.get("group_by", [])
-        if not isinstance(group_by, list):
+        if not isinstance(group_by, list | dict):
             raise ModelError(f"{path}: group_by is a list of columns, not {group_by!r}.")
         return cls(
             path=path,
             relations=relations,
             joins=tuple(joins),
             measures=measures,
-            group_by=tuple(group_by),
+            group_by=kept_groups(group_by),
             where=pivot.get("where"),
+            columns=_columns(path, _table(path, given, "columns")),
         )
 
     def graph(self, engine: Any = None) -> JoinGraph:
-        """The relations and joins."""
+        """The relations, derived columns and joins."""
         graph = JoinGraph(engine)
         for name, source in self.relations.items():
             graph.add_relation(name, self._located(name, source))
+        for relation, columns in self.columns.items():
+            for name, expression in columns.items():
+                graph.add_column(relation, name, expression)
         for join in self.joins:
-            options = {key: join[key] for key in JOIN_OPTIONS if key in join}
-            graph.add_join(join["left"], join["right"], on=join["on"], **options)
+            graph.add_join(**join)
         return graph
 
     def calibrate(
@@ -160,6 +169,16 @@ def _table(path: Path, given: Mapping[str, Any], name: str) -> Mapping[str, Any]
     if not isinstance(section, dict):
         raise ModelError(f"{path}: {name} is a section, [{name}], not {section!r}.")
     return section
+
+
+def _columns(path: Path, given: Mapping[str, Any]) -> Mapping[str, Mapping[str, str]]:
+    for relation, columns in given.items():
+        if not isinstance(columns, dict):
+            raise ModelError(f'{path}: columns are relation.name = "expression", not {columns!r}.')
+        for name, text in columns.items():
+            if not isinstance(text, str):
+                raise ModelError(f"{path}: column {relation}.{name} is SQL text, not {text!r}.")
+    return given
 
 
 def _only(path: Path, where: str, given: Mapping[str, Any], known: Iterable[str]) -> None:

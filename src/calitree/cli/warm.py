@@ -46,6 +46,7 @@ def warm_up() -> Path | None:
     _merge_covariances()
     _select_rows()
     _warm_up_texts()
+    _look_up_ranges()
     return directory_in_use()
 
 
@@ -70,6 +71,20 @@ def _merge_covariances() -> None:
 
     for dtype in (np.int32, np.int64):
         merged_by(np.ones((4, 2)), np.zeros(2, dtype), 1)
+
+
+def _look_up_ranges() -> None:
+    """Call every loop over ranges, with integers and doubles."""
+    from calitree.engines.local.theta.comparisons import Ordered
+    from calitree.engines.local.theta.ranges import MIN, SUM, RangeMatches, StabbedMatches
+    from calitree.engines.local.theta.sorted_rows import SortedRows
+
+    values = Ordered(np.arange(2), None)
+    rows = SortedRows(values, None, 1)
+    ranges = rows.ranges([("<=", values)], np.zeros(2, np.int64))
+    for way, data in ((SUM, np.arange(2)), (MIN, np.arange(2)), (SUM, np.ones(2))):
+        RangeMatches(rows.order, [ranges]).combine(data, way)
+        StabbedMatches(rows.order, ranges, np.arange(2), 2).combine(data, way)
 
 
 def _select_rows() -> None:

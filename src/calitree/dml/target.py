@@ -53,6 +53,12 @@ class UpdateTarget:
     def column(self, name: str) -> str:
         """The name of a column, spelt as the relation has it."""
         column = find_name(name, self.types.names)
+        derived = find_name(name, self.relation.derived)
+        if column is None and derived is not None:
+            definition = self.relation.derived[derived]
+            raise UpdateError(
+                f"{self.name}.{derived} is derived: it is computed as {definition}, and not given."
+            )
         if column is None:
             hint = did_you_mean(str(name), self.types.names)
             raise UpdateError(f"{self.name} has no column {name!r}.{hint}")
@@ -64,7 +70,8 @@ class UpdateTarget:
             raise UpdateError(
                 f"{table}.{name} is not a column of {self.name}, whose rows this is about."
             )
-        return self.schema.resolve(self.name, self.column(name))
+        derived = find_name(name, self.relation.derived)
+        return self.schema.resolve(self.name, self.column(name) if derived is None else derived)
 
     # -- rows ------------------------------------------------------------------------------------
 

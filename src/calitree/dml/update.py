@@ -128,13 +128,13 @@ def deletion(target: UpdateTarget, what: Any) -> Change:
 
 def _selection(target: UpdateTarget, condition: str) -> Callable[[Table], Table]:
     """The rows of a part for which a condition is true."""
-    predicates = parse_predicate(condition, target.resolve)
-    columns = target.schema.columns_of[target.name]
+    schema, name = target.schema, target.name
+    predicates = [schema.inlined(p, (name,)) for p in parse_predicate(condition, target.resolve)]
 
     def selected(part: Table) -> Table:
         for predicate in predicates:
             if part.rows:
-                part = target.engine.select(Input(part, columns), predicate)
+                part = target.engine.select(schema.input_of(name, table=part), predicate)
         return part
 
     return selected
@@ -218,12 +218,12 @@ def _key(target: UpdateTarget, given: Columns | None) -> list[str]:
 
 
 def _join_columns(target: UpdateTarget) -> Iterator[tuple[str, ...]]:
-    """The columns of each join of the relation."""
+    """The columns of each join of the relation, where rows have them all."""
     for join in target.schema.joins:
-        if join.left == target.name:
-            yield tuple(left for left, _ in join.pairs)
-        if join.right == target.name:
-            yield tuple(right for _, right in join.pairs)
+        sides = zip((join.left, join.right), zip(*join.pairs, strict=True), strict=True)
+        for name, columns in sides:
+            if name == target.name and target.relation.derived.keys().isdisjoint(columns):
+                yield columns
 
 
 def _is_unique(target: UpdateTarget, columns: Sequence[str]) -> bool:
@@ -249,7 +249,10 @@ def replacement_or_assignment(target: UpdateTarget, what: Any) -> Change:
 
 def assignment(target: UpdateTarget, values: Mapping[str, str], where: str | None) -> Change:
     """Give columns other values, in the rows for which a condition is true (or in all)."""
-    formulas = {target.column(name): parse(text, target.resolve) for name, text in values.items()}
+    formulas = {
+        target.column(name): target.schema.inlined(parse(text, target.resolve), (target.name,))
+        for name, text in values.items()
+    }
     old = _deletion(target, _selection(target, where) if where is not None else lambda part: part)
     new = [_assigned(target, rows, formulas) for rows in old.deleted]
     deleted_before = [_assigned(target, rows, formulas) for rows in old.inserted]
@@ -260,7 +263,7 @@ def _assigned(target: UpdateTarget, part: Rows, formulas: Mapping[str, Expressio
     from calitree.sql.evaluator import evaluate
 
     rows, types = target.arrow(part), target.types
-    columns = target.schema.columns_of[target.name]
+    columns = target.schema.input_of(target.name).attributes
     old = {attribute: rows.column(column) for attribute, column in columns.items()}
     for column, formula in formulas.items():
         values = evaluate(formula.node, old, rows.num_rows)

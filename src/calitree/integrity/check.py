@@ -10,9 +10,10 @@ from calitree.integrity.edges import MeetingKeys
 from calitree.integrity.graph_findings import graph_findings
 from calitree.integrity.key_counts import Columns, KeyCounts, counts_by_key
 from calitree.integrity.report import SEVERITIES, EdgeCheck, GraphCheck
-from calitree.jointree.from_clause import effective_hows
 from calitree.jointree.hypertree import Hypertree
-from calitree.jointree.schema import Join, Schema
+from calitree.jointree.joins.from_clause import effective_hows
+from calitree.jointree.joins.join import ColumnName, Join
+from calitree.jointree.schema import Schema
 from calitree.progress import Progress, progress_bar
 
 SideKey = tuple[str, Columns]
@@ -37,7 +38,7 @@ def check_graph(
         What was seen.
     """
     joins = [(join, _sides(schema, join)) for join in schema.joins if join.pairs]
-    hows = effective_hows(schema.relations, [join for join, _ in joins])
+    hows = dict(zip(schema.joins, effective_hows(schema.relations, schema.joins), strict=True))
     edges: list[EdgeCheck] = []
     findings = list(graph_findings(schema, tree))
     with progress_bar(progress) as listener:
@@ -47,13 +48,14 @@ def check_graph(
         for done, (name, keys) in enumerate(wanted.items()):
             table = schema.relations[name].table
             watch = listener.begin(done, total, name, f"keys of {name}", table.rows)
-            tables = counts_by_key(engine, table, keys, watch)
+            given = schema.input_of(name, (a for key in keys for a, _ in key))
+            tables = counts_by_key(engine, given, keys, watch)
             messages |= zip([(name, key) for key in keys], tables, strict=True)
-        for (join, sides), how in zip(joins, hows, strict=True):
+        for join, sides in joins:
             left, right = (_counts(engine, schema, messages[side], side) for side in sides)
             rows = left.table.rows + right.table.rows
             listener.begin(total - len(joins) + len(edges), total, str(join), str(join), rows)
-            meeting = MeetingKeys(schema, join, how, (left, right))
+            meeting = MeetingKeys(schema, join, hows[join], (left, right))
             edges.append(meeting.edge)
             findings += meeting.findings()
         listener.end(total)
@@ -71,10 +73,15 @@ def _by_relation(sides: Iterable[SideKey]) -> dict[str, list[Columns]]:
 
 def _sides(schema: Schema, join: Join) -> tuple[SideKey, SideKey]:
     """The key of a join on both sides, under the same attributes."""
-    names = [schema.attribute_of[join.left, column] for column, _ in join.pairs]
+    names = [_common(schema, {(join.left, a), (join.right, b)}) for a, b in join.pairs]
     left = tuple((name, a) for name, (a, _) in zip(names, join.pairs, strict=True))
     right = tuple((name, b) for name, (_, b) in zip(names, join.pairs, strict=True))
     return (join.left, left), (join.right, right)
+
+
+def _common(schema: Schema, columns: set[ColumnName]) -> str:
+    """The attribute of two columns that are compared: they are equal, or a match."""
+    return next(a.name for a in schema.attributes.values() if columns.issubset(a.columns))
 
 
 def _counts(engine: Engine, schema: Schema, message: Table, side: SideKey) -> KeyCounts:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sqlglot import exp
+
 from calitree.cache import cached_property
 from calitree.engines.api.contraction import Table
 from calitree.integrity.comparison import (
@@ -16,7 +18,8 @@ from calitree.integrity.comparison import (
 from calitree.integrity.key_counts import MORE_THAN_ONE, KeyCounts
 from calitree.integrity.report import EdgeCheck, EdgeSide, Finding, KeyExample, Severity
 from calitree.integrity.spelling import respelled
-from calitree.jointree.schema import Join, Schema
+from calitree.jointree.joins.join import Join
+from calitree.jointree.schema import Relation, Schema
 from calitree.types import Kind
 
 EXAMPLES = 5
@@ -196,7 +199,7 @@ class MeetingKeys:
     def _type_findings(self) -> Iterator[Finding]:
         left, right = (self.schema.relations[n] for n in (self.join.left, self.join.right))
         for a, b in self.join.pairs:
-            ours, theirs = left.columns[a], right.columns[b]
+            ours, theirs = _given_kind(left, a), _given_kind(right, b)
             flaw = flaw_of_types(ours, theirs)
             if flaw is not None:
                 severity, reason = flaw
@@ -210,6 +213,16 @@ class MeetingKeys:
 
     def _examples(self, counts: KeyCounts, condition: str = "") -> tuple[KeyExample, ...]:
         return tuple(KeyExample(*key) for key in counts.most_frequent(EXAMPLES, condition))
+
+
+def _given_kind(relation: Relation, column: str) -> Kind:
+    """The kind of a column of a join; of a date that is joined as its midnight, that of the date."""
+    kind, definition = relation.columns[column], relation.derived.get(column)
+    if kind is not Kind.TIMESTAMP or definition is None:
+        return kind
+    source = definition.node.this
+    is_date = isinstance(source, exp.Column) and relation.columns[source.name] is Kind.DATE
+    return Kind.DATE if is_date else kind
 
 
 def flaw_of_types(a: Kind, b: Kind) -> tuple[Severity, str] | None:

@@ -50,14 +50,13 @@ RowCount = tuple[tuple[Any, ...], int]
 
 
 def counts_by_key(
-    engine: Engine, table: Table, keys: Sequence[Columns], watch: Watch | None = None
+    engine: Engine, given: Input, keys: Sequence[Columns], watch: Watch | None = None
 ) -> list[Table]:
     """For each of some keys of a relation, its number of rows by that key. NULL is counted too."""
     outputs = tuple(
         Output((0,), (), tuple(a for a, _ in key), (Column(ROWS, COUNT, ()),)) for key in keys
     )
-    columns = {attribute: column for key in keys for attribute, column in key}
-    contraction = Contraction((Input(table, columns),), outputs)
+    contraction = Contraction((given,), outputs)
     return list(Linear(contraction, [ROWS] * len(keys)).tables(engine, watch))
 
 

@@ -23,8 +23,9 @@ from calitree.engines.api.protocol import Engine
 from calitree.errors import SchemaError
 from calitree.jointree.bag import Bag
 from calitree.jointree.hypertree import Hypertree
-from calitree.jointree.joins import On, checked_join, checked_name, joint_kind
-from calitree.jointree.schema import Attribute, Join, Relation, Schema, find_column
+from calitree.jointree.joins.checks import On, checked_join, checked_name, joint_kind
+from calitree.jointree.joins.join import Join
+from calitree.jointree.schema import Attribute, Relation, Schema, find_column
 from calitree.process.locks import BriefLock
 from calitree.sql.analysis import Resolved
 

@@ -7,13 +7,14 @@ tables, keep a bag each, and the relations of its core share bags, or stand arou
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 
 from calitree.errors import SchemaError, TreeError, did_you_mean
 from calitree.jointree.bag import Bag, Edge
 from calitree.jointree.cycles import Attributes, Cut, cuts, cyclic_core
 from calitree.jointree.hypertree import Hypertree
-from calitree.jointree.schema import OuterJoin, Schema
+from calitree.jointree.joins.join import OuterJoin
+from calitree.jointree.schema import Schema
 from calitree.jointree.width import bits_of, cover
 
 Contents = tuple[Attributes, tuple[str, ...]]
@@ -22,7 +23,7 @@ Contents = tuple[Attributes, tuple[str, ...]]
 NO_RELATION = "The graph has no relation yet; add one with add_relation."
 
 
-def join_tree(schema: Schema, *, redundant: bool = False) -> Hypertree:
+def join_tree(schema: Schema, *, redundant: bool = False, cross_join: bool = False) -> Hypertree:
     """One bag a relation where the graph is acyclic, shared bags where it is not.
 
     `redundant` gives every relation a bag of its own also there, around empty bags (paper,
@@ -32,12 +33,7 @@ def join_tree(schema: Schema, *, redundant: bool = False) -> Hypertree:
     """
     if not schema.relations:
         raise TreeError(NO_RELATION)
-    components = schema.components()
-    if len(components) > 1:
-        listed = "; ".join(", ".join(part) for part in components)
-        raise TreeError(
-            f"The join graph is not connected; its parts are: {listed}. Join them with add_join."
-        )
+    check_connected(schema, cross_join)
     attributes = {r: a for r, a in schema.attributes_of.items() if r not in schema.optional}
     core = cyclic_core(attributes)
     if not core:
@@ -74,6 +70,21 @@ def outer_edges(schema: Schema, bags: Iterable[Bag]) -> dict[OuterJoin, Edge]:
                 )
         edges[join] = preserved.pop(), optional.pop()
     return edges
+
+
+def check_connected(schema: Schema, cross_join: bool) -> None:
+    """Refuse a graph of several parts, unless all combinations of their rows are wanted."""
+    components = schema.components()
+    if len(components) > 1 and any(join.is_full for join in schema.outer):
+        raise TreeError(
+            "A graph of several parts with a full join in one of them is not supported."
+        )
+    if len(components) > 1 and not cross_join:
+        listed = "; ".join(", ".join(part) for part in components)
+        raise TreeError(
+            f"The join graph is not connected; its parts are: {listed}. Join them with add_join, or "
+            "have all combinations of their rows with cross_join=True."
+        )
 
 
 def _shared(
@@ -116,21 +127,26 @@ def _tree(schema: Schema, contents: Iterable[Contents]) -> Hypertree:
 
     With edges weighted by the number of shared attributes, a maximum spanning tree is a join tree
     if and only if the bags are acyclic (Bernstein and Goodman). Ties go to declared joins, so that
-    the tree looks like what was declared.
+    the tree looks like what was declared. Bags that share nothing are connected where a condition
+    joins their relations, and else, of a graph of several parts, anywhere.
     """
     import networkx as nx
 
     bags = _bags(schema.attributes_of, [*contents, *_optional_bags(schema)])
     core = bags[: len(bags) - len(schema.outer)]
     declared = {frozenset((join.left, join.right)) for join in schema.joins}
+    by_condition = any(join.condition for join in schema.joins)
     graph = nx.Graph()
     graph.add_nodes_from(bag.name for bag in core)
     for a, b in combinations(core, 2):
         shared = len(a.attributes & b.attributes)
-        if shared:
+        if shared or by_condition:
             joined = any(frozenset((r, s)) in declared for r in a.relations for s in b.relations)
-            graph.add_edge(a.name, b.name, weight=shared + (0.5 if joined else 0))
+            if shared or joined:
+                graph.add_edge(a.name, b.name, weight=shared + (0.5 if joined else 0))
     order = {bag.name: position for position, bag in enumerate(core)}
+    parts = sorted(min(part, key=order.__getitem__) for part in nx.connected_components(graph))
+    graph.add_edges_from(pairwise(parts), weight=0)
     spanning = nx.maximum_spanning_edges(graph, data=False)
     pairs = sorted((tuple(sorted(edge, key=order.__getitem__)) for edge in spanning), key=str)
     edges: tuple[Edge, ...] = tuple((a, b) for a, b in pairs)

@@ -314,5 +314,6 @@ class Hypertree:
             held = ", ".join(bag.relations) if bag.relations else "empty"
             lines.append(f"{bag.name} [{held}]   {self.widths[bag.name]}")
             for other in self.neighbours(bag.name):
-                lines.append(f"  — {other} on {', '.join(sorted(self.separator(bag.name, other)))}")
+                equal = sorted(self.separator(bag.name, other))
+                lines.append(f"  — {other} on {', '.join(equal) or 'no equal columns'}")
         return "\n".join(lines)

@@ -8,14 +8,15 @@ messages from where nothing of this is seen can be reused.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from calitree.errors import QueryError
-from calitree.jointree.from_clause import FromClause, equal_pairs, from_clause, outer_joins
 from calitree.jointree.hypertree import Hypertree
-from calitree.jointree.joins import classes_of_pairs, joint_kind
-from calitree.jointree.schema import Attribute, ColumnName, OuterJoin, Schema
+from calitree.jointree.joins.checks import classes_of_pairs, joint_kind
+from calitree.jointree.joins.from_clause import JoinClause, equal_pairs, from_clause, outer_joins
+from calitree.jointree.joins.join import ColumnName, Join, OuterJoin, Pair
+from calitree.jointree.schema import Attribute, Schema
 
 
 def remaining_schema(schema: Schema, relations: Collection[str]) -> Schema:
@@ -27,23 +28,10 @@ def remaining_schema(schema: Schema, relations: Collection[str]) -> Schema:
     if len(relations) == len(schema.relations):
         return schema
     among = frozenset(relations)
-    joins = schema.declared_joins(relations)
-    clause = from_clause(
-        (
-            name
-            for name, relation in schema.relations.items()
-            if name in among and not relation.added
-        ),
-        (join for join in joins if join in schema.first_joins),
-    )
-    added = (join for join in joins if join not in schema.first_joins)
+    clause, added = _remaining_joins(schema, among)
     equal = [*equal_pairs(clause), *(pair for join in added for pair in join.compared)]
     outer = _remaining_outer(schema, among, clause)
-    shared = [a for a in schema.attributes.values() if len(a.columns) > 1 and not a.match]
-    columns = (column for attribute in shared for column in attribute.columns)
-    parts: dict[str, list[tuple[ColumnName, ...]]] = {}
-    for part in classes_of_pairs(columns, equal):
-        parts.setdefault(schema.attribute_of[part[0]], []).append(part)
+    parts = _parts(schema, equal)
     attributes: dict[str, Attribute] = dict(schema.attributes)
     for name, apart in parts.items():
         staying = [part for part in apart if part[0][0] in relations]
@@ -58,8 +46,26 @@ def remaining_schema(schema: Schema, relations: Collection[str]) -> Schema:
     return replace(schema, attributes=attributes, outer=outer)
 
 
+def _remaining_joins(schema: Schema, among: frozenset[str]) -> tuple[JoinClause, list[Join]]:
+    """The joins declared between some relations; those of relations that were added later by themselves."""
+    joins = schema.declared_joins(among)
+    names = (r.name for r in schema.relations.values() if r.name in among and not r.added)
+    first = from_clause(names, (join for join in joins if join in schema.first_joins))
+    return first, [join for join in joins if join not in schema.first_joins]
+
+
+def _parts(schema: Schema, equal: Iterable[Pair]) -> dict[str, list[tuple[ColumnName, ...]]]:
+    """For each attribute of several columns, those that are still equal."""
+    shared = [a for a in schema.attributes.values() if len(a.columns) > 1 and not a.match]
+    columns = (column for attribute in shared for column in attribute.columns)
+    parts: dict[str, list[tuple[ColumnName, ...]]] = {}
+    for part in classes_of_pairs(columns, equal):
+        parts.setdefault(schema.attribute_of[part[0]], []).append(part)
+    return parts
+
+
 def _remaining_outer(
-    schema: Schema, among: frozenset[str], clause: FromClause
+    schema: Schema, among: frozenset[str], clause: JoinClause
 ) -> tuple[OuterJoin, ...]:
     """The outer joins of which both sides stay. They must be those that SQL makes of the joins that stay."""
     if not schema.has_outer:
@@ -129,6 +135,16 @@ def remaining_tree(tree: Hypertree, schema: Schema) -> Hypertree:
         own = {name for name, span in spans.items() if bag.name in span}
         bags.append(replace(bag, attributes=(bag.attributes - changed) | own))
     return replace(tree, bags=tuple(bags), relations=relations, whole=tree)
+
+
+def with_columns(tree: Hypertree, columns: Iterable[tuple[str, str, object]]) -> Hypertree:
+    """The tree in which relations have more columns: the relation and the name of each come first."""
+    bags, relations = {bag.name: bag for bag in tree.bags}, dict(tree.relations)
+    for relation, column, *_ in columns:
+        home, added = bags[tree.home(relation)], {f"{relation}.{column}"}
+        bags[home.name] = replace(home, attributes=home.attributes | added)
+        relations[relation] |= added
+    return replace(tree, bags=tuple(bags.values()), relations=relations) if columns else tree
 
 
 def _owners(relations: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:

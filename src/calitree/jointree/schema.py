@@ -7,12 +7,12 @@ in no join is an attribute by itself. An attribute is named by its first column,
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 from calitree.cache import cached_property
-from calitree.engines.api.contraction import Table
+from calitree.engines.api.contraction import Input, Table
 from calitree.errors import (
     CalitreeError,
     ExpressionError,
@@ -20,77 +20,33 @@ from calitree.errors import (
     SchemaError,
     did_you_mean,
 )
+from calitree.jointree.joins.join import ColumnName, Join, OuterJoin
 from calitree.sql.analysis import Resolved
-from calitree.sql.parser import parse_node
+from calitree.sql.parser import Expression, parse_node
+from calitree.sql.substitution import reference, substituted
 from calitree.types import Kind
-
-ColumnName = tuple[str, str]
-Pair = tuple[ColumnName, ColumnName]
-"""Two columns that a join compares."""
 
 
 @dataclass(frozen=True)
 class Relation:
     """A named table of the graph, at a revision. The same table may appear under several names.
 
-    `added` tells that it was added to a tree which had messages already.
+    `added` tells that it was added to a tree which had messages already. `derived` are columns that its
+    table does not have, each as an expression over those that it has.
     """
 
     name: str
     table: Table
     revision: int = 0
     added: bool = False
+    derived: Mapping[str, Expression] = field(default_factory=dict)
 
     @property
     def columns(self) -> Mapping[str, Kind]:
-        """Its columns and their kinds."""
-        return self.table.kinds
-
-
-@dataclass(frozen=True)
-class Join:
-    """Equality of one or more pairs of columns."""
-
-    left: str
-    right: str
-    pairs: tuple[tuple[str, str], ...]
-    how: str = "inner"
-
-    @property
-    def compared(self) -> list[Pair]:
-        """The columns compared."""
-        return [((self.left, a), (self.right, b)) for a, b in self.pairs]
-
-    def __str__(self) -> str:
-        on = " and ".join(f"{self.left}.{a} = {self.right}.{b}" for a, b in self.pairs)
-        return f"{self.left} {JOIN_SYMBOLS[self.how]} {self.right} on {on}"
-
-
-JOIN_SYMBOLS = {"inner": "⋈", "left": "⟕", "right": "⟖", "full": "⟗"}
-
-
-@dataclass(frozen=True)
-class OuterJoin:
-    """Rows of the preserved side stay if they have no partner; the optional side is NULL there.
-
-    Attributes:
-        preserved: The relations whose columns are compared on the preserved side.
-        optional: All relations that are NULL together where there is no partner.
-        pairs: The columns compared, that of the preserved side first.
-        is_full: Whether rows of the optional side stay without a partner too.
-        key: The attribute, a match, of each pair.
-    """
-
-    preserved: frozenset[str]
-    optional: frozenset[str]
-    pairs: tuple[Pair, ...]
-    is_full: bool = False
-    key: tuple[str, ...] = ()
-
-    @property
-    def linked(self) -> frozenset[str]:
-        """The relations whose columns are compared on the optional side."""
-        return frozenset(relation for _, (relation, _) in self.pairs)
+        """Its columns and their kinds, those that are derived at the end."""
+        if not self.derived:
+            return self.table.kinds
+        return {**self.table.kinds, **{name: given.kind for name, given in self.derived.items()}}
 
 
 @dataclass(frozen=True)
@@ -165,6 +121,40 @@ class Schema:
         full = any(join.is_full for join in self.outer)
         return frozenset(self.relations if full else self.optional)
 
+    @cached_property
+    def derived_of(self) -> dict[str, dict[str, Expression]]:
+        """For each relation, its derived attributes as expressions over its other attributes."""
+        derived: dict[str, dict[str, Expression]] = {}
+        for name, relation in self.relations.items():
+            kinds, attribute_of = relation.table.kinds, self.attribute_of
+            used = {c for definition in relation.derived.values() for c in definition.attributes}
+            own = {c: reference(attribute_of[name, c], (name,), kinds[c], c) for c in used}
+            derived[name] = {
+                attribute: substituted(relation.derived[column], own)
+                for attribute, column in self.columns_of[name].items()
+                if column in relation.derived
+            }
+        return derived
+
+    def input_of(self, name: str, wanted: Iterable[str] = (), table: Table | None = None) -> Input:
+        """A relation as an input, with those of its derived attributes that are wanted.
+
+        In place of its table it may have another of the same columns.
+        """
+        table = self.relations[name].table if table is None else table
+        columns, derived = self.columns_of[name], self.derived_of[name]
+        if not derived:
+            return Input(table, columns)
+        stored = {a: column for a, column in columns.items() if a not in derived}
+        return Input(table, stored, {a: derived[a] for a in wanted if a in derived})
+
+    def inlined(self, expression: Expression, relations: Iterable[str]) -> Expression:
+        """An expression with the definitions of these relations' derived attributes in their place."""
+        for name in relations:
+            if self.derived_of[name]:
+                expression = substituted(expression, self.derived_of[name])
+        return expression
+
     def resolve(self, table: str | None, name: str, among: Iterable[str] | None = None) -> Resolved:
         """What a column means, as written; `among` limits the relations it may come from."""
         available = tuple(self.relations) if among is None else tuple(among)
@@ -185,9 +175,11 @@ class Schema:
             folded = [(relation.name, find_name(name, relation.columns)) for relation in relations]
             matches = [(relation, column) for relation, column in folded if column is not None]
         # As with USING, a name that both sides of an outer join have is that of the preserved side.
-        found = set(matches)
         copies = {
-            theirs for j in self.outer if not j.is_full for ours, theirs in j.pairs if ours in found
+            theirs
+            for join in self.outer
+            for ours, theirs in join.pairs
+            if ours in matches and not join.is_full
         }
         matches = [match for match in matches if match not in copies]
         # A relation that was added does not change what a name means.
@@ -215,6 +207,13 @@ class Schema:
 
     def column(self, text: str, among: Iterable[str] | None = None) -> Resolved:
         """Resolve a column given as text: `relation.column`, a bare name, or with SQL quotes."""
+        column = self.column_or_node(text, among)
+        if not isinstance(column, Resolved):
+            raise QueryError(f"{text!r} is not a column; write relation.column, or its bare name.")
+        return column
+
+    def column_or_node(self, text: str, among: Iterable[str] | None = None) -> Resolved | exp.Expr:
+        """What a text stands for, if it names a column; else the expression that it is, as parsed."""
         if not isinstance(text, str):
             raise QueryError(f"A column is named by text, got {type(text).__name__}: {text!r}.")
         table, dot, name = text.partition(".")
@@ -225,16 +224,23 @@ class Schema:
         try:
             node = parse_node(text)
         except ExpressionError:
-            node = None
-        if node is None and dot:
-            return self.resolve(table, name, among)
-        if (
-            not isinstance(node, exp.Column)
-            or isinstance(node.this, exp.Star)
-            or node.args.get("db")
-        ):
+            if dot and find_name(table, self.relations) is not None:
+                return self.resolve(table, name, among)
+            raise
+        if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
+            return node
+        if node.args.get("db"):
             raise QueryError(f"{text!r} is not a column; write relation.column, or its bare name.")
         return self.resolve(node.table or None, node.name, among)
+
+    def with_columns(self, columns: Iterable[tuple[str, str, Expression]]) -> Schema:
+        """The graph with more derived columns: the relation, the name and the definition of each."""
+        relations, attributes = dict(self.relations), dict(self.attributes)
+        for name, column, definition in columns:
+            relation, attribute = relations[name], f"{name}.{column}"
+            relations[name] = replace(relation, derived={**relation.derived, column: definition})
+            attributes[attribute] = Attribute(attribute, ((name, column),), definition.kind)
+        return Schema(relations, self.joins, attributes, self.outer) if columns else self
 
     def relation(self, name: str) -> Relation:
         """The relation of a name, whatever its case."""
@@ -245,7 +251,7 @@ class Schema:
         if not changed:
             return self
         other = Schema({**self.relations, **changed}, self.joins, self.attributes, self.outer)
-        for derived in ("attribute_of", "columns_of"):  # of names alone
+        for derived in ("attribute_of", "columns_of", "derived_of"):  # of names alone
             other.__dict__[derived] = getattr(self, derived)
         return other
 

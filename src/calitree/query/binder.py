@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from calitree.errors import QueryError, did_you_mean, shortened
+from calitree.jointree.joins.conditions import join_conditions
 from calitree.jointree.remainder import connecting_relations, remaining_schema
 from calitree.jointree.schema import Schema
 from calitree.query.annotation import COUNT, Aggregate
+from calitree.query.groups import DerivedColumn, GroupBy, groups_of
 from calitree.query.measure import Custom, Measure
 from calitree.sql.limits import flaw_of_name
 from calitree.sql.parser import Expression, parse_predicate
@@ -26,7 +28,7 @@ class Question(NamedTuple):
     """A question about the wide table: the arguments of `WideTable.query`.
 
     Attributes:
-        group_by: The columns to group by, as `column` or `relation.column`.
+        group_by: The columns and expressions to group by, or `{name: column or expression}`.
         where: An SQL condition that rows must satisfy; None for all rows.
         measures: Names of the tree's measures, or new ones as `{name: expression}`; None for all of
             the tree's.
@@ -39,7 +41,7 @@ class Question(NamedTuple):
         [{'city': 'Quito', 'revenue': 30}]
     """
 
-    group_by: Sequence[str] = ()
+    group_by: GroupBy = ()
     where: str | None = None
     measures: Measures | None = None
     relations: Sequence[str] | None = None
@@ -50,7 +52,9 @@ class Question(NamedTuple):
         measures = self.measures
         by_name = not isinstance(measures, Mapping)
         chosen = tuple(measures.items()) if isinstance(measures, Mapping) else measures
-        parts = (self.group_by, chosen, self.relations)
+        group_by = self.group_by
+        groups = tuple(group_by.items()) if isinstance(group_by, Mapping) else group_by
+        parts = (groups, chosen, self.relations)
         if not all(part is None or isinstance(part, list | tuple) for part in parts):
             return None
         if isinstance(self.where, str) and len(self.where) > MAX_KEY_CHARACTERS:
@@ -68,18 +72,24 @@ class Query:
     """SELECT group_by, measures FROM relations WHERE where GROUP BY group_by."""
 
     group_by: tuple[tuple[str, str], ...]
-    """Each column as written, and its attribute."""
+    """Each column as the result calls it, and its attribute."""
     where: tuple[Expression, ...]
-    """Conditions that all must hold."""
+    """Conditions that all must hold: those of joins, and `filters`."""
+    filters: tuple[Expression, ...]
+    """The conditions of the question itself."""
     measures: tuple[tuple[str, Measure], ...]
     relations: frozenset[str]
     """Those that are joined."""
     keep: tuple[str, ...]
-    """The attributes grouped by, each once."""
+    """The attributes grouped by, each once, and in place of those folded the ones they need."""
     aggregates: tuple[Aggregate, ...]
     """Those of all measures, each once."""
     required: tuple[str, ...] = ()
     """Those of an optional side of an outer join whose preserved side is not joined."""
+    derived: tuple[DerivedColumn, ...] = ()
+    """Columns that relations have for this query only."""
+    folded: tuple[tuple[str, Expression], ...] = ()
+    """Attributes grouped by in what is absorbed: expressions over some of those kept."""
 
 
 def bind(
@@ -88,14 +98,14 @@ def bind(
     """Resolve and check a question. `known` are the measures that may be asked for by name."""
     joined = _joined(schema, question.relations)
     whole, schema = schema, remaining_schema(schema, joined)
-    group_by = _group_by(schema, question.group_by, joined)
-    where: tuple[Expression, ...] = ()
+    groups = groups_of(schema, question.group_by, joined)
+    filters: tuple[Expression, ...] = ()
     if question.where is not None:
-        where = parse_predicate(
+        filters = parse_predicate(
             question.where, lambda table, name: schema.resolve(table, name, joined)
         )
     chosen = _chosen(known, question.measures)
-    _check_names(chosen, [text for text, _ in group_by])
+    _check_names(chosen, [name for name, _ in groups.columns])
     measures = tuple((name, compile(given, joined)) for name, given in chosen.items())
     for name, measure in measures:
         missing = sorted(measure.relations - set(joined))
@@ -104,15 +114,18 @@ def bind(
                 f"Measure {name!r} needs {missing[0]}, which is left out of this query."
             )
     return Query(
-        group_by=group_by,
-        where=where,
+        group_by=groups.columns,
+        where=tuple(dict.fromkeys((*join_conditions(schema, joined), *filters))),
+        filters=filters,
         measures=measures,
         relations=frozenset(joined),
-        keep=tuple(dict.fromkeys(attribute for _, attribute in group_by)),
+        keep=groups.keep,
         aggregates=_aggregates(measure for _, measure in measures),
         required=tuple(
             name for name in joined if name in whole.optional and name not in schema.optional
         ),
+        derived=groups.derived,
+        folded=groups.folded,
     )
 
 
@@ -122,18 +135,6 @@ def check_list(name: str, value: object, items: str) -> None:
         raise QueryError(f"{name} is a list of {items}; write {name}=[{value!r}].")
     if not isinstance(value, Collection):
         raise QueryError(f"{name} is a list of {items}; got {type(value).__name__}.")
-
-
-def _group_by(
-    schema: Schema, columns: Sequence[str], joined: tuple[str, ...]
-) -> tuple[tuple[str, str], ...]:
-    check_list("group_by", columns, "columns")
-    pairs = tuple((text, schema.column(text, joined).attribute) for text in columns)
-    written = [text for text, _ in pairs]
-    for text in written:
-        if written.count(text) > 1:
-            raise QueryError(f"{text!r} is grouped by twice.")
-    return pairs
 
 
 def _check_names(measures: Iterable[str], columns: Collection[str]) -> None:
@@ -167,7 +168,8 @@ def _joined(schema: Schema, relations: Sequence[str] | None) -> tuple[str, ...]:
         raise QueryError("relations=[] leaves nothing to join; name at least one relation.")
     joined = tuple(name for name in schema.relations if name in wanted)
     parts = schema.components(joined)
-    if len(parts) > 1:
+    whole = [part for part in schema.components() if not wanted.isdisjoint(part)]
+    if len(parts) > len(whole):  # a graph that had several parts was meant to be a cross product
         listed = "; ".join(", ".join(part) for part in parts)
         missing = ", ".join(connecting_relations(schema, joined))
         raise QueryError(

@@ -150,7 +150,9 @@ class Lifting:
             if lift.relation in columns and part.name in lift.expressions[0].attributes
         )
         relation = next(holding, None)
-        return None if relation is None else (relation, columns[relation])
+        if relation is None or columns[relation] in self.schema.relations[relation].derived:
+            return None
+        return relation, columns[relation]
 
     def nullable(self, node: exp.Expr) -> bool:
         """Whether this can be NULL on some row. What is never NULL needs no count of its own."""

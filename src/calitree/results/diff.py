@@ -11,6 +11,7 @@ from calitree.cache import cached_property
 from calitree.errors import QueryError
 from calitree.grouping import canonical
 from calitree.query.binder import Measures, Question
+from calitree.query.groups import GroupBy
 from calitree.results.result import Result
 from calitree.results.tabular import Tabular
 
@@ -46,7 +47,7 @@ class Difference(Tabular):
 
     def query(
         self,
-        group_by: Sequence[str] = (),
+        group_by: GroupBy = (),
         where: str | None = None,
         measures: Measures | None = None,
         relations: Sequence[str] | None = None,
@@ -54,7 +55,7 @@ class Difference(Tabular):
         """Compare the answers to another question at the same two versions.
 
         Args:
-            group_by: Columns to group by.
+            group_by: Columns and expressions to group by, as for `WideTable.query`.
             where: An SQL condition.
             measures: Names of measures, or `{name: expression}`; None means those of the tree.
             relations: The relations to join, as for `WideTable.query`; None means all.

@@ -107,7 +107,7 @@ def _merge(
         live = relations[saved.name]
         if saved.name not in changed and _has_moved(live, saved, location):
             again = restored(state.engine, saved, location)
-            changed[saved.name] = replace(again, added=live.added)
+            changed[saved.name] = replace(again, added=live.added, derived=live.derived)
         elif saved.name not in changed:
             _adopt(location, live, saved)
     now = {**relations, **changed}
@@ -183,7 +183,9 @@ def restored(
         rows, revision = _change(saver, saved, change), change.revision
         table = Updated(engine, saved.name, table, rows, old=change.old, revision=revision)
     location.entries[table] = saved
-    return Relation(saved.name, table, revision, added=live is not None and live.added)
+    if live is not None:
+        return replace(live, table=table, revision=revision)
+    return Relation(saved.name, table, revision)
 
 
 def _change(saver: Persistent, saved: SavedRelation, change: SavedChange) -> Change:

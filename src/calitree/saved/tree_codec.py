@@ -11,13 +11,17 @@ from calitree.calibration.state import TreeState
 from calitree.calibration.store import Store
 from calitree.engines.api.protocol import Engine
 from calitree.errors import SavedError
-from calitree.jointree.attributes import keyed_joins
 from calitree.jointree.bag import Bag
+from calitree.jointree.derived import defined
 from calitree.jointree.hypertree import Hypertree
+from calitree.jointree.joins.attributes import keyed_joins
 from calitree.jointree.schema import Attribute, Relation, Schema
 from calitree.query.binder import MeasureLike, Question
 from calitree.query.custom import CustomMeasure
+from calitree.query.groups import kept_groups
 from calitree.saved.tree_record import SavedTree
+from calitree.sql.parser import Expression
+from calitree.types import Kind
 
 
 def encoded_tree(snapshot: Snapshot) -> SavedTree:
@@ -28,6 +32,9 @@ def encoded_tree(snapshot: Snapshot) -> SavedTree:
         joins=tuple((join.left, join.right, join.pairs) for join in schema.joins),
         hows=cast(Any, tuple(join.how for join in schema.joins) if schema.has_outer else ()),
         matches=tuple(a.name for a in schema.attributes.values() if a.match),
+        conditions=tuple(
+            (i, join.condition) for i, join in enumerate(schema.joins) if join.condition
+        ),
         attributes=tuple(
             (attribute.name, attribute.columns, attribute.kind)
             for attribute in schema.attributes.values()
@@ -36,10 +43,15 @@ def encoded_tree(snapshot: Snapshot) -> SavedTree:
         added=tuple(name for name in schema.relations if name in state.tree.added),
         edges=state.tree.edges,
         measures={name: _measure(name, given) for name, given in state.measures.items()},
-        group_by=tuple(state.pivot.group_by),
+        group_by=kept_groups(state.pivot.group_by),
         where=state.pivot.where,
+        columns=tuple(
+            (relation.name, name, definition.text)
+            for relation in schema.relations.values()
+            for name, definition in relation.derived.items()
+        ),
         cubes=tuple(
-            (tuple(pivot.group_by), pivot.where)
+            (kept_groups(pivot.group_by), pivot.where)
             for pivot in state.cube_pivots
             if pivot.measures is None  # a cube's have the tree's own
         ),
@@ -68,6 +80,8 @@ def decoded_tree(
     tree: SavedTree, engine: Engine, relations: Mapping[str, Relation], store: Store
 ) -> Snapshot:
     """The tree that `encoded_tree` has written, with these relations and messages."""
+    derived = derived_columns(tree, {name: r.table.kinds for name, r in relations.items()})
+    relations = {name: replace(r, derived=derived[name]) for name, r in relations.items()}
     added = {name: replace(relations[name], added=True) for name in tree.added}
     attributes = {
         name: Attribute(name, columns, kind, name in tree.matches)
@@ -87,6 +101,19 @@ def decoded_tree(
     )
     merge_streams(state, tree)
     return Snapshot(state, 0, schema)
+
+
+def derived_columns(
+    tree: SavedTree, kinds: Mapping[str, Mapping[str, Kind]]
+) -> dict[str, dict[str, Expression]]:
+    """The derived columns of each relation, given the kinds of its stored ones."""
+    derived: dict[str, dict[str, Expression]] = {name: {} for name in kinds}
+    for relation, name, text in tree.columns:
+        if relation not in kinds or name in kinds[relation]:
+            raise SavedError(f"{relation}.{name} cannot be a derived column.")
+        own = derived[relation]
+        own[name] = defined(relation, kinds[relation], own, text)
+    return derived
 
 
 def cube_pivots(tree: SavedTree) -> tuple[Question, ...]:

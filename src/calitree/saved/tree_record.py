@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from calitree.calibration.state import Mode
-from calitree.jointree.schema import Join
+from calitree.jointree.joins.join import Join
 from calitree.query.custom import CustomMeasure
 from calitree.saved.directory import own_name
 from calitree.storage.digest import FileDigest
@@ -33,7 +33,7 @@ class SavedTree:
     bags: tuple[BagParts, ...]
     edges: Pairs
     measures: dict[str, str | CustomMeasure]
-    group_by: tuple[str, ...]
+    group_by: tuple[str, ...] | dict[str, str]
     where: str | None
     memory_limit: Count
     maintenance: Mode = "lazy"
@@ -42,10 +42,14 @@ class SavedTree:
     matches: tuple[str, ...] = ()
     """Those of `attributes` by which outer joins find partners."""
     added: tuple[str, ...] = ()
-    cubes: tuple[tuple[tuple[str, ...], str | None], ...] = field(
+    columns: tuple[tuple[str, str, str], ...] = ()
+    """Derived columns: the relation, the name and the text of each, in the order of their declaration."""
+    cubes: tuple[tuple[tuple[str, ...] | dict[str, str], str | None], ...] = field(
         default=(), metadata={"json": "further"}
     )
     """The pivots of cubes: by what they group, and their filter."""
+    conditions: tuple[tuple[Count, str], ...] = ()
+    """Those of joins, each with the number of its join."""
     bound: dict[str, str] | None = None
     streams: dict[str, int] = field(default_factory=dict)
     read_files: dict[str, dict[str, dict[str, Stamp | None]]] = field(default_factory=dict)
@@ -60,7 +64,15 @@ class SavedTree:
     def shape(self) -> tuple[object, ...]:
         """What all versions of one tree have in common."""
         bags = tuple((*bag, frozenset()) if len(bag) == 3 else bag for bag in self.bags)
-        return self.joins, self.hows, self.attributes, bags, self.edges
+        return (
+            self.joins,
+            self.hows,
+            self.conditions,
+            self.attributes,
+            bags,
+            self.edges,
+            self.columns,
+        )
 
     @property
     def first_joins(self) -> tuple[Join, ...]:
@@ -71,5 +83,8 @@ class SavedTree:
     @property
     def declared_joins(self) -> tuple[Join, ...]:
         """The joins as they were declared."""
-        hows = self.hows or ("inner",) * len(self.joins)
-        return tuple(Join(*j, how) for j, how in zip(self.joins, hows, strict=True))
+        hows, conditions = self.hows or ("inner",) * len(self.joins), dict(self.conditions)
+        return tuple(
+            Join(*join, how, conditions.get(number, ""))
+            for number, (join, how) in enumerate(zip(self.joins, hows, strict=True))
+        )

@@ -52,7 +52,7 @@ _PHRASES = {Kind.FLOAT: "a number", Kind.STRING: "text", Kind.BOOLEAN: "a condit
 _KNOWN_OPTIONS = frozenset(
     (  # noqa: SIM905 - a list would have one line an option
         "this expression expressions ifs default true false low high decimals start length unit to"
-        " typed safe big_int ignore_nulls _type negate query unnest"
+        " typed safe big_int ignore_nulls _type negate query unnest min_value max_value num_buckets"
     ).split()
 )
 

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from calitree.sql import spark_text as spark
 from calitree.sql.analysis import Rule
-from calitree.sql.rules import arithmetic, choices, conditions, conversions, dates, text
+from calitree.sql.rules import arithmetic, choices, conditions, conversions, dates, rewrites, text
 from calitree.sql.rules.signatures import function, operator
 from calitree.types import Kind
 
@@ -116,12 +116,18 @@ FUNCTIONS: dict[type[exp.Expr], Function] = {
     exp.ILike: Function(_like, "text.ilike", options=_pattern, spark=spark.like),
     # Dates and timestamps.
     exp.Extract: Function(
-        dates.date_part, "dates.part", ("expression",), (dates.part_of,), spark=spark.wide
+        dates.date_part, "dates.part", ("expression",), (dates.part_of,), spark=spark.date_part
     ),
     **dict.fromkeys(dates.PART_FUNCTIONS, Function(dates.date_part)),
     exp.TimestampTrunc: Function(
         dates.truncation, "dates.truncate", options=(dates.unit_of,), spark=spark.truncated
     ),
     exp.DateTrunc: Function(dates.truncation),
+    # What is written out in others.
+    exp.WidthBucket: Function(rewrites.width_bucket),
+    exp.Concat: Function(rewrites.concat),
+    exp.Left: Function(rewrites.left),
+    exp.Date: Function(rewrites.date),
+    exp.Anonymous: Function(rewrites.named),
 }
 """By the class of the node."""

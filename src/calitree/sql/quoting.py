@@ -32,8 +32,8 @@ def column_text(relation: str, column: str) -> str:
 def name_text(*names: str) -> str:
     """A name in SQL, or several with a dot between them, with quotes only where they need them.
 
-    >>> name_text("sales"), name_text("order")
-    ('sales', '"order"')
+    >>> name_text("sales"), name_text("unit prices")
+    ('sales', '"unit prices"')
     """
     plain = ".".join(names)
     try:

@@ -105,6 +105,17 @@ def wide(node: exp.Expr) -> str:
     return f"CAST({sql(node)} AS BIGINT)"
 
 
+def date_part(node: exp.Expr) -> str:
+    """EXTRACT as an integer; Spark's seconds have fractions, and its Sunday is 1."""
+    part, at = node.name.upper(), sql(node.expression)
+    texts = {
+        "SECOND": f"SECOND({at})",
+        "DOW": f"DAYOFWEEK({at}) - 1",
+        "ISODOW": f"WEEKDAY({at}) + 1",
+    }
+    return f"CAST({texts.get(part, sql(node))} AS BIGINT)"
+
+
 def mean(node: exp.Expr) -> str | None:
     """AVG as a double; of decimals Spark would give a decimal, rounded after four more digits."""
     return f"AVG(CAST({sql(node.this)} AS DOUBLE))" if kind_of(node.this) is Kind.DECIMAL else None

@@ -18,6 +18,7 @@ from math import inf
 from calitree.application import application
 from calitree.apps.cube.estimate import (
     Estimate,
+    attribute_of,
     checked_dims,
     checked_k,
     estimate_of,
@@ -84,7 +85,7 @@ class Cube:
 
         Args:
             wide: The wide table.
-            dims: The columns that are its dimensions.
+            dims: The columns and expressions that are its dimensions.
             k: How many of them a pivot groups by at most.
             where: An SQL condition that selects rows.
             budget: How many bytes its messages may take.
@@ -136,7 +137,7 @@ class Cube:
 
         Args:
             wide: The wide table.
-            dims: The columns that are its dimensions.
+            dims: The columns and expressions that are its dimensions.
             k: How many of them a pivot groups by at most.
             where: An SQL condition that selects rows.
 
@@ -199,7 +200,7 @@ class Cube:
         if isinstance(columns, str):
             raise QueryError(f"A cuboid has a list of columns; write cuboid([{columns!r}]).")
         for column in columns:
-            attribute = self.wide.schema.column(column).attribute
+            attribute = attribute_of(self.wide, column)
             if attribute not in self._attributes.values():
                 hint = did_you_mean(column, self.dims)
                 raise QueryError(

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from calitree.apps.cube.lattice import Lattice
 from calitree.apps.cube.sizes import Sizes
-from calitree.errors import QueryError
+from calitree.errors import QueryError, shortened
+from calitree.query.binder import Question
 from calitree.wide_table import WideTable
 
 
@@ -40,7 +41,7 @@ def checked_dims(wide: WideTable, dims: Sequence[str], k: int) -> dict[str, str]
         raise QueryError(f"The dimensions of a cube are a list of columns; got {dims!r}.")
     named: dict[str, str] = {}
     for column in dims:
-        attribute = wide.schema.column(column).attribute
+        attribute = attribute_of(wide, column)
         for other, known in named.items():
             if known == attribute:
                 same = f"twice: {column}" if other == column else f"both as {other} and as {column}"
@@ -49,6 +50,17 @@ def checked_dims(wide: WideTable, dims: Sequence[str], k: int) -> dict[str, str]
     if checked_k(k) > len(named):
         raise QueryError(f"A pivot cannot group by {k} of {len(named)} dimensions; lower k.")
     return named
+
+
+def attribute_of(wide: WideTable, dimension: str) -> str:
+    """The attribute of a column, or of an expression over columns of one relation."""
+    query = wide.snapshot.bind(Question((dimension,))).query
+    if query.folded:
+        raise QueryError(
+            f"{shortened(dimension)} is computed from several relations, so no message has its values; "
+            "take the columns that it needs as dimensions."
+        )
+    return query.keep[0]
 
 
 def checked_k(k: int) -> int:

@@ -46,9 +46,9 @@ class Sizes:
     def __init__(self, wide: WideTable, columns: Iterable[str], where: str | None) -> None:
         snapshot = wide.snapshot
         self.engine: Engine = wide.engine
-        self.schema, self.tree = snapshot.schema, wide.tree
         self.plain = snapshot.cube_pivot(Question((), where))
         every = snapshot.cube_pivot(Question(tuple(columns), where))
+        self.schema, self.tree = snapshot.schema_of(every.query), every.tree
         self.dimensions: dict[Edge, Dimensions] = {
             edge: every.beyond_separator[edge] - self.plain.beyond_separator[edge]
             for edge in self.plain.edges
@@ -148,7 +148,7 @@ class Sizes:
         for relation, own in homes.items():
             table = self.schema.relations[relation].table
             outputs = tuple(Output((0,), (), (attribute,), ()) for attribute in own)
-            given = Contraction((Input(table, self.schema.columns_of[relation]),), outputs)
+            given = Contraction((self.schema.input_of(relation, own),), outputs)
             try:
                 counted = Linear(given, (None,) * len(own)).tables(self.engine)
                 rows = {a: values.rows for a, values in zip(own, counted, strict=True)}

@@ -106,12 +106,18 @@ class BeamSearch:
     def _names(self, columns: Mapping[str, str], name: str, key: str) -> bool:
         """Whether a column that joins nothing has one value for each value of one that does."""
         attributes = self.comparison.side.wide.schema.attributes
-        ours, theirs = (attributes[columns[column]].relations for column in (name, key))
-        if len(ours) > 1 or len(theirs) < 2 or ours[0] not in theirs:
+        matches = [attribute for attribute in attributes.values() if attribute.match]
+        named, own = attributes[columns[name]], attributes[columns[key]]
+        joins = len(named.columns) > 1 or any(named.columns[0] in a.columns for a in matches)
+        size, home = self.sizes[name], named.relations[0]
+        if joins or size != self.sizes[key]:
             return False
-        size = self.sizes[name]
-        both = [columns[name], columns[key]]
-        return size == self.sizes[key] and size == self._cardinality(both, ours[0])
+        return any(
+            len(joined.relations) > 1
+            and home in joined.relations
+            and size == self._cardinality([named.name, joined.name], home)
+            for joined in (own, *(a for a in matches if set(a.columns) & set(own.columns)))
+        )
 
     def _cardinality(self, attributes: Sequence[str], relation: str) -> int:
         """How many combinations of values a relation has, whatever it is joined with."""

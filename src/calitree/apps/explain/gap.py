@@ -137,7 +137,7 @@ class Slice:
         """
         schema = self.wide.schema
         conjuncts: list[tuple[set[str], str]] = []
-        for predicate in self.query.where:
+        for predicate in self.query.filters:
             owners = [set(schema.attributes[name].relations) for name in predicate.attributes]
             holders = set.intersection(*owners) if owners else set(schema.relations)
             text = f"({predicate.text})"
@@ -158,7 +158,7 @@ class Slice:
         ((_, measure), _) = self.query.measures
         lifts = [lift for aggregate in measure.aggregates for lift in aggregate.lifts]
         lifted = [expression.attributes for lift in lifts for expression in lift.expressions]
-        return frozenset().union(*(p.attributes for p in self.query.where), *lifted)
+        return frozenset().union(*(p.attributes for p in self.query.filters), *lifted)
 
     def numbers(self, column: pa.ChunkedArray) -> Array:
         """Values of the measure for arithmetic: NULL is NaN, or 0 of a sum."""
@@ -202,7 +202,7 @@ class Gap:
 def fixed_columns(query: Query) -> list[str] | None:
     """The attributes that a condition gives one value each; None if it says anything else."""
     names = []
-    for predicate in query.where:
+    for predicate in query.filters:
         node = predicate.node.unnest()
         if isinstance(node, exp.Not):
             node = node.this.unnest()

@@ -68,10 +68,12 @@ def _widest_key(wide: WideTable, target: str) -> str:
     """
     schema = wide.schema
     relation = schema.column(target).owners[0]
+    null_free = schema.relations[relation].table.null_free
     keys = [
         f"{relation}.{column}"
         for name, column in schema.columns_of[relation].items()
         if len(schema.attributes[name].columns) > 1
+        and (column in null_free or not schema.attributes[name].match)
     ]
     if not keys:
         raise QueryError(

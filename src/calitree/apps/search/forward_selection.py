@@ -30,7 +30,7 @@ from calitree.apps.search.rounds import Round
 from calitree.apps.search.tables import Candidate, keys_of, load_candidates, named
 from calitree.apps.search.task import Model, Task
 from calitree.errors import QueryError
-from calitree.jointree.joins import On
+from calitree.jointree.joins.checks import On
 from calitree.progress import Listener, Progress, progress_bar
 from calitree.wide_table import WideTable
 

@@ -11,7 +11,7 @@ from typing import Any
 from calitree.apps.search.task import Task
 from calitree.errors import CalitreeError, QueryError, did_you_mean
 from calitree.jointree.augment import Joinable, joinable
-from calitree.jointree.joins import On
+from calitree.jointree.joins.checks import On
 from calitree.storage.filesystem import expanded
 from calitree.storage.listing import ending, files_of, looks_like_a_path
 from calitree.types import Kind

@@ -87,6 +87,8 @@ class BuiltJoin:
         if not self._has_attributes:
             relations = self.queries[0].relations
             attributes = sorted(set().union(*map(attributes_of, self.queries)))
-            self._build(*wide_sql(self.schema, relations, attributes, self.runner.dialect))
+            derived = dict.fromkeys(column for query in self.queries for column in query.derived)
+            schema = self.schema.with_columns(derived)
+            self._build(*wide_sql(schema, relations, attributes, self.runner.dialect))
             self._has_attributes = True
         return self._asked(query_sql(self.queries[place], self.runner.dialect), False)

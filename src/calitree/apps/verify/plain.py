@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
+from functools import partial
 from importlib.util import find_spec
 from typing import Protocol, TypeVar
 
@@ -19,7 +20,9 @@ from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Engine, Persistent, SparkBacked, on_spark
 from calitree.errors import EngineError
 from calitree.interrupts import current, run
-from calitree.jointree.from_clause import from_clause
+from calitree.jointree.joins.conditions import located_condition
+from calitree.jointree.joins.from_clause import from_clause
+from calitree.jointree.joins.join import ColumnName, Join
 from calitree.jointree.remainder import remaining_schema
 from calitree.jointree.schema import Schema
 from calitree.query.binder import Query
@@ -57,6 +60,11 @@ DEFINITIONS = (
         f'CREATE MACRO "{name}"(a, b) AS system.main.power(a + 0e0, b)'
         for name in ("power", "pow", "^", "**")
     ),
+    "CREATE MACRO bin(x, w) AS floor(x / w) * w",
+    "CREATE MACRO width_bucket(x, low, high, n) AS CASE WHEN x IS NULL THEN NULL "
+    "WHEN low < high AND x < low OR low > high AND x > low THEN 0 "
+    "WHEN low < high AND x >= high OR low > high AND x <= high THEN n + 1 "
+    "ELSE least(n, CAST(floor((x - low) * n / (high - low)) AS BIGINT) + 1) END",
 )
 """What makes DuckDB's answers ours; `docs/semantics.md` has the reasons."""
 
@@ -186,10 +194,29 @@ def wide_sql(
     chosen = []
     for attribute in attributes:
         owner, column = next(c for c in schema.attributes[attribute].columns if c[0] in aliases)
-        source = exp.column(column, aliases[owner], quoted=True)
-        chosen.append(exp.alias_(source, attribute, quoted=True).sql(dialect))
+        source = column_sql(schema, aliases, (owner, column), dialect)
+        chosen.append(f"{source} AS {quote(attribute, dialect=dialect)}")
     sql = f"SELECT {', '.join(chosen) or '1 AS one'} {joined_sql(schema, aliases, dialect)}"
     return sql, {alias: schema.relations[name].table for name, alias in aliases.items()}
+
+
+def column_sql(schema: Schema, aliases: Mapping[str, str], column: ColumnName, dialect: str) -> str:
+    """A column of a relation that has this alias; one that is derived as its definition."""
+    owner, name = column
+    definition = schema.relations[owner].derived.get(name)
+    if definition is None:
+        return quote(aliases[owner], name, dialect=dialect)
+
+    def swap(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Column):
+            return node
+        return exp.column(node.name, aliases[owner], quoted=True)
+
+    return f"({_text(definition.node.copy().transform(swap), dialect)})"
+
+
+def _text(node: exp.Expr, dialect: str) -> str:
+    return to_spark(node) if dialect == "spark" else with_values(node).sql(dialect)
 
 
 def joined_sql(schema: Schema, aliases: Mapping[str, str], dialect: str) -> str:
@@ -199,9 +226,13 @@ def joined_sql(schema: Schema, aliases: Mapping[str, str], dialect: str) -> str:
         return quote(aliases[name], dialect=dialect)
 
     def column(relation: str, name: str) -> str:
-        return quote(aliases[relation], name, dialect=dialect)
+        return column_sql(schema, aliases, (relation, name), dialect)
 
-    return f"FROM {from_clause(aliases, schema.declared_joins(aliases)).sql(table, column)}"
+    def condition(join: Join) -> str:
+        return located_condition(schema, join, dict(aliases), dialect)
+
+    clause = from_clause(aliases, schema.declared_joins(aliases))
+    return f"FROM {clause.sql(table, column, condition)}"
 
 
 def attributes_of(query: Query) -> set[str]:
@@ -215,14 +246,14 @@ def attributes_of(query: Query) -> set[str]:
 
 def query_sql(query: Query, dialect: str) -> str:
     """A query as plain SQL over `wide`, whose columns are named by attributes."""
-
-    def text(node: exp.Expr) -> str:
-        return to_spark(node) if dialect == "spark" else with_values(node).sql(dialect)
+    text = partial(_text, dialect=dialect)
 
     def name(attribute: str) -> str:
         return quote(attribute, dialect=dialect)
 
-    columns = [f"{name(attribute)} AS {name(written)}" for written, attribute in query.group_by]
+    folded = {attribute: f"({text(e.node)})" for attribute, e in query.folded}
+    grouped = {a: folded.get(a, name(a)) for _, a in query.group_by}
+    columns = [f"{grouped[attribute]} AS {name(title)}" for title, attribute in query.group_by]
     for title, measure in query.measures:
         if measure.plain is None:
             raise EngineError(
@@ -232,6 +263,6 @@ def query_sql(query: Query, dialect: str) -> str:
     sql = f"SELECT {', '.join(columns)} FROM wide"
     if query.where:
         sql += f" WHERE {' AND '.join(f'({text(p.node)})' for p in query.where)}"
-    if query.keep:
-        sql += f" GROUP BY {', '.join(map(name, query.keep))}"
+    if grouped:
+        sql += f" GROUP BY {', '.join(grouped.values())}"
     return sql

@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from calitree.apps.verify.plain import joined_sql
+from calitree.apps.verify.plain import column_sql, joined_sql
 from calitree.engines.api.contraction import Table
 from calitree.errors import CalitreeError, ExpressionError
 from calitree.jointree.remainder import remaining_schema
 from calitree.jointree.schema import Schema, find_column
 from calitree.query.binder import MeasureLike, Question
+from calitree.query.groups import named_groups
 from calitree.query.measure import Measure
 from calitree.sql.parser import parse_node
 from calitree.sql.quoting import quote
@@ -40,8 +41,8 @@ def verbatim(
     texts = _measure_texts(question, known)
     if texts is None:
         return None
-    columns = [_column_text(schema, text) for text in question.group_by]
-    names = {name for name, _ in columns}
+    columns = [_group_text(schema, text) for _, text in named_groups(question.group_by)]
+    names = set[WrittenName]().union(*(used for used, _ in columns))
     for text in (*texts, *([question.where] if question.where is not None else [])):
         names |= names_in(text)
     chosen = [f"{text} AS {quote(f'{i} of wide')}" for i, (_, text) in enumerate(columns)]
@@ -78,19 +79,18 @@ def names_in(text: str) -> set[WrittenName]:
     return {(c.table or None, c.name) for c in columns if not isinstance(c.this, exp.Star)}
 
 
-def _column_text(schema: Schema, text: str) -> tuple[WrittenName, str]:
-    """A column to group by: its name, and as SQL. It need not be quoted where SQL wants that."""
+def _group_text(schema: Schema, text: str) -> tuple[set[WrittenName], str]:
+    """What is grouped by: the columns it names, and as SQL. A column alone need not be quoted."""
     table, dot, name = text.partition(".")
     relation = schema.relations.get(table)
     if dot and relation is not None and name in relation.columns:
-        return (table, name), quote(table, name)
+        return {(table, name)}, quote(table, name)
     if any(text in relation.columns for relation in schema.relations.values()):
-        return (None, text), quote(text)
+        return {(None, text)}, quote(text)
     try:
-        (written,) = names_in(text)
-    except (ExpressionError, ValueError):
-        return (table, name), quote(table, name)
-    return written, text
+        return names_in(text), _whole(text)
+    except ExpressionError:
+        return {(table, name)}, quote(table, name)
 
 
 def scope_sql(
@@ -110,7 +110,8 @@ def scope_sql(
             owner = schema.resolve(table, name, aliases).owners[0]
         except CalitreeError:
             return None
-        source = quote(aliases[owner], find_column(name, schema.relations[owner]))
+        column = find_column(name, schema.relations[owner])
+        source = column_sql(schema, aliases, (owner, column), "duckdb")
         field = ("" if table is None else owner.lower(), name.lower())
         if sources.setdefault(field, source) != source:
             return None

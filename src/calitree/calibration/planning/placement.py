@@ -106,13 +106,15 @@ class Placement:
 
     @cached_property
     def _sites(self) -> dict[Expression, frozenset[str]]:
-        """For each predicate the bags that must all be on an edge's source side for it to be applied there."""
+        """For each predicate the bags that must all be on an edge's source side for it to be applied there.
+
+        There are none for one whose attributes no bag has together: it waits only for them.
+        """
 
         def sites(predicate: Expression) -> frozenset[str]:
             if predicate in self.bound:
                 return frozenset((self.bound[predicate],))
-            holders = (self.tree.holders((a,)) for a in predicate.attributes)
-            return self.candidates[predicate] or frozenset().union(*holders)
+            return self.candidates[predicate]
 
         return {predicate: sites(predicate) for predicate in self.query.where}
 
@@ -205,9 +207,13 @@ class Placement:
         """Where each annotation takes effect, given the root; Σ where the pivot's γ is not wanted."""
         tree, query = self.tree, self.query
         dropped = (attribute for attribute in pivot.query.keep if attribute not in query.keep)
-        groups: list[GroupBy | SumOut] = [*map(GroupBy, query.keep), *map(SumOut, dropped)]
+        groups: list[tuple[GroupBy | SumOut, Hypertree]] = [
+            *((GroupBy(attribute), tree) for attribute in query.keep),
+            *((SumOut(attribute), pivot.tree) for attribute in dropped),
+        ]
         result: list[tuple[Annotation, str]] = [
-            (group, tree.nearest(tree.holders((group.attribute,)), root)) for group in groups
+            (group, tree.nearest(holding.holders((group.attribute,)), root))
+            for group, holding in groups
         ]
         parents = dict(tree.upward(root))
         for bag in tree.bags:

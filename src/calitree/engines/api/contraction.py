@@ -82,12 +82,25 @@ class Input:
     """A table that takes part in a join, and the column of each of its attributes.
 
     An annotation of a message may be an attribute too, to be filtered or grouped by: which keys have
-    more than one row, say. A message across an outer join has a `match`.
+    more than one row, say. `derived` are more attributes, to be joined on and kept like the others:
+    each is computed, in every row, from those that have a column. A message across an outer join has a
+    `match`.
     """
 
     table: Table
     attributes: Mapping[str, str]
+    derived: Mapping[str, Expression] = field(default_factory=dict)
     match: Match | None = None
+
+    def has(self, attribute: str) -> bool:
+        """Whether it has an attribute, stored or derived."""
+        return attribute in self.attributes or attribute in self.derived
+
+    def kind(self, attribute: str) -> Kind:
+        """The kind of one of its attributes."""
+        if attribute in self.derived:
+            return self.derived[attribute].kind
+        return self.table.kinds[self.attributes[attribute]]
 
     def moved(self, move: Callable[[Table], Table]) -> Input:
         """The same with its tables elsewhere."""

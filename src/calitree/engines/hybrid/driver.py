@@ -98,6 +98,9 @@ class TaskScan:
                     if isinstance(factor, Lifted) and factor.input == self.relation:
                         needed = needed.union(*(e.attributes for e in factor.expressions))
         own = inputs[self.relation].attributes
+        for attribute, expression in inputs[self.relation].derived.items():
+            if attribute in needed:
+                needed |= expression.attributes
         return {name: column for name, column in own.items() if name in needed}
 
     @property
@@ -124,7 +127,7 @@ class TaskScan:
         Across an outer join, rows with other values count too if the message has a row for these.
         """
         match = self.contraction.inputs[at].match
-        if message.rows > MAX_PRUNING_ROWS or (match and message.has_null(match.key)):
+        if message.rows > MAX_PRUNING_ROWS or (match and has_null(message, match.key)):
             return []
         return [
             (attribute, message.distinct(attribute))
@@ -146,9 +149,16 @@ class TaskScan:
     def _over(self, engine: LocalEngine, rows: pa.Table, outputs: Sequence[Output]) -> Contraction:
         inputs = list(self.contraction.inputs)
         inputs[self.relation] = Input(
-            EncodedRelation(engine.book, ArrowColumns(rows)), self.attributes
+            EncodedRelation(engine.book, ArrowColumns(rows)),
+            self.attributes,
+            inputs[self.relation].derived,
         )
         return Contraction(tuple(inputs), tuple(outputs))
+
+
+def has_null(message: EncodedMessage, attributes: Sequence[str]) -> bool:
+    """Whether one of these attributes is NULL in some row."""
+    return any(not message.codes(name, {name: name}).all() for name in attributes)
 
 
 class Tasks:
@@ -230,6 +240,7 @@ class Tasks:
             name=uuid4().hex,
             source=source,
             relation=scan.relation,
+            derived=inputs[scan.relation].derived,
             messages={at: sent_input(inputs[at]) for at in scan.messages},
             outputs=outputs,
             limit=self.limit // (mergers or tasks),

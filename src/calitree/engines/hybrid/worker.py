@@ -26,6 +26,7 @@ from calitree.engines.local.tables.tables import ArrowColumns, EncodedMessage, E
 from calitree.engines.local.tables.wire import from_wire, merging, to_wire
 from calitree.engines.spark.fields import arrow_for_spark, in_process_type
 from calitree.errors import CalitreeError, EngineError
+from calitree.sql.parser import Expression
 from calitree.storage.filesystem import shown
 from calitree.storage.parquet import Split, read_split
 
@@ -117,7 +118,7 @@ class SentInput:
     def received(self, book: Codebook) -> Input:
         """The message in a task."""
         match = Match(self.key, _received(book, self.known)) if self.key else None
-        return Input(_received(book, self.rows), self.attributes, match)
+        return Input(_received(book, self.rows), self.attributes, match=match)
 
 
 def sent_input(given: Input) -> SentInput:
@@ -145,6 +146,8 @@ class ScanTask:
     source: FileSplits | SparkRows
     relation: int
     """The position of the relation among the inputs."""
+    derived: Mapping[str, Expression]
+    """The derived attributes of the relation."""
     messages: Mapping[int, SentInput]
     """The other inputs, by their positions."""
     outputs: tuple[Output, ...]
@@ -162,7 +165,7 @@ class ScanTask:
         for rows, where in self.source.tables(batches):
             engine, messages = _prepared.of(self.name, self._prepare)
             relation = EncodedRelation(engine.book, ArrowColumns(rows))
-            inputs = {**messages, self.relation: Input(relation, self.source.attributes)}
+            inputs = {**messages, self.relation: self._scanned(relation)}
             given = tuple(inputs[at] for at in sorted(inputs))
             with _reading(where):
                 results = engine.contract(Contraction(given, self.outputs))
@@ -178,6 +181,9 @@ class ScanTask:
             for table in total.tables():
                 parts = buckets_of(table, output.keep, self.buckets)
                 yield from (_row(number, bucket, part) for bucket, part in parts)
+
+    def _scanned(self, relation: EncodedRelation) -> Input:
+        return Input(relation, self.source.attributes, self.derived)
 
     def _prepare(self) -> tuple[LocalEngine, dict[int, Input]]:
         # After every task PySpark runs a garbage collection over all that is loaded by now.

@@ -41,6 +41,7 @@ from calitree.engines.local.tables.tables import (
     EncodedMessage,
     EncodedRelation,
 )
+from calitree.engines.local.theta.theta import Blocks, without_conditions
 from calitree.engines.local.vm import parallel
 from calitree.errors import EngineError
 from calitree.memory.budget import Budget
@@ -166,7 +167,12 @@ class LocalEngine:
         if stars is None:
             inputs = contraction.inputs
             legs, leg_of = self._legs(inputs)
-            jobs = [self._job(legs, leg_of, output) for output in contraction.outputs]
+            parts = [
+                without_conditions(self._job(legs, leg_of, out)) for out in contraction.outputs
+            ]
+            jobs = [job for job in parts if isinstance(job, Job)]
+            if len(jobs) < len(parts):
+                return [self._added(job, inputs) for job in parts]
             jobs = semijoin_reduced(jobs, self.large)
             rest = reduce_jobs(self.book, jobs, self.large, self.threads)
             if all(after is before for after, before in zip(rest, jobs, strict=True)):
@@ -249,13 +255,27 @@ class LocalEngine:
             return rest
         return self._star(rest, inputs).sum()
 
+    def _added(self, job: Job | Blocks, inputs: Sequence[Input]) -> EncodedMessage:
+        """The result of a job, or the sum of those of its parts."""
+        if isinstance(job, Job):
+            (rest,) = reduce_jobs(self.book, [job], self.large, self.threads)
+            return self._finished(rest, inputs, job)
+        parts = (part() for part in job)
+        outputs, results = zip(
+            *((part.output, self._added(without_conditions(part), inputs)) for part in parts),
+            strict=True,
+        )
+        total = add(outputs[0], results, [], None)
+        assert total is not None  # as nothing is subtracted
+        return total
+
     def _legs(self, inputs: Sequence[Input]) -> tuple[dict[int, Leg], dict[int, int]]:
         """The inputs; relations of one bag joined into one leg."""
         legs = {}
         for i, given in enumerate(inputs):
             if not isinstance(given.table, EncodedTable):
                 raise EngineError(f"The local engine cannot read a {type(given.table).__name__}.")
-            leg = Leg(given.table, given.attributes, match=given.match)
+            leg = Leg(given.table, given.table.names_of(given), match=given.match)
             legs[i] = leg if leg.has_unmatched else replace(leg, match=None)
         relations = {i: leg for i, leg in legs.items() if isinstance(leg.table, EncodedRelation)}
         leg_of = {i: i for i in legs}
@@ -302,6 +322,6 @@ def _kinds(inputs: Sequence[Input], output: Output) -> dict[str, Kind]:
     """The kinds of the attributes that an output keeps."""
     kinds = {}
     for attribute in output.keep:
-        holder = next(inputs[i] for i in output.inputs if attribute in inputs[i].attributes)
-        kinds[attribute] = holder.table.kinds[holder.attributes[attribute]]
+        holder = next(inputs[i] for i in output.inputs if inputs[i].has(attribute))
+        kinds[attribute] = holder.kind(attribute)
     return kinds

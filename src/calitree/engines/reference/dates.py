@@ -18,6 +18,9 @@ _PARTS: dict[str, Callable[[datetime], int]] = {
     "DOY": lambda t: t.timetuple().tm_yday,
     "HOUR": lambda t: t.hour,
     "MINUTE": lambda t: t.minute,
+    "SECOND": lambda t: t.second,
+    "DOW": lambda t: t.isoweekday() % 7,
+    "ISODOW": lambda t: t.isoweekday(),
 }
 
 
@@ -28,7 +31,10 @@ def extract(node: exp.Expr, value: date) -> int:
 
 def truncate(node: exp.Expr, value: date) -> datetime:
     """DATE_TRUNC, of timestamps in UTC."""
-    unit, at = node.text("unit").upper(), timestamp(value).replace(second=0, microsecond=0)
+    unit, at = node.text("unit").upper(), timestamp(value).replace(microsecond=0)
+    if unit == "SECOND":
+        return at
+    at = at.replace(second=0)
     if unit == "MINUTE":
         return at
     at = at.replace(minute=0)

@@ -121,13 +121,12 @@ class ReferenceEngine:
                     summand |= zip(column.parts, product, strict=True)
                 add_row(groups, output, summand)
         holders = {
-            name: next(inputs[i] for i in output.inputs if name in inputs[i].attributes)
+            name: next(inputs[i] for i in output.inputs if inputs[i].has(name))
             for name in output.keep
         }
-        columns = {name: holder.attributes[name] for name, holder in holders.items()}
-        kinds = {name: holders[name].table.kinds[columns[name]] for name in output.keep}
+        kinds = {name: holder.kind(name) for name, holder in holders.items()}
         kinds |= dict.fromkeys(_parts(output), Kind.OTHER)
-        types = {name: _own(holders[name].table).types.get(columns[name]) for name in output.keep}
+        types = {name: _type(holder, name) for name, holder in holders.items()}
         return ReferenceTable(kinds, list(groups.values()), types=types)
 
     def arrow(self, table: Table) -> pa.Table:
@@ -235,7 +234,7 @@ def _joined(inputs: Sequence[Input], output: Output) -> Iterator[tuple[Row, dict
         joined = []
         for left, origins in rows:
             for raw in _own(given.table).data:
-                right = {attribute: raw[column] for attribute, column in given.attributes.items()}
+                right = _attributes(given, raw)
                 if all(
                     _same(left[a], value)
                     for a, value in right.items()
@@ -255,6 +254,23 @@ def _matched(row: Row, names: Sequence[str], known: set[Key]) -> Key | None:
     """A key, or None if it is not among those that are known."""
     key = key_of(row, names)
     return key if key in known else None
+
+
+def _attributes(given: Input, raw: Row) -> Row:
+    """The attributes of a row of an input."""
+    row = {attribute: raw[column] for attribute, column in given.attributes.items()}
+    derived = {name: evaluate_row(e.node, row) for name, e in given.derived.items()}
+    return {**row, **{name: canonical(value) for name, value in derived.items()}}
+
+
+def _type(given: Input, attribute: str) -> Any:
+    """The Arrow type of an attribute; None for what follows from its values."""
+    if attribute in given.derived:
+        from calitree.sql.kernels.casts import null_of
+
+        kind = given.derived[attribute].kind
+        return None if kind is Kind.DECIMAL else null_of(kind).type
+    return _own(given.table).types.get(given.attributes[attribute])
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -299,7 +315,7 @@ def _times(semiring: Semiring, left: list[Any], right: list[Any]) -> list[Any]:
 def _array(values: list[Any], dtype: Any) -> pa.Array:
     import pyarrow as pa
 
-    if dtype is not None:
+    if dtype is not None and not (dtype == pa.int64() and any(map(_is_large, values))):
         return pa.array(values, dtype)
     scale = _scale(values)
     if scale is None or any(isinstance(v, float) for v in values):

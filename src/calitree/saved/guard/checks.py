@@ -7,17 +7,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import cast
 
 from calitree.calibration.message import Shelved
+from calitree.engines.api.contraction import Table
 from calitree.errors import CalitreeError, SavedError
-from calitree.jointree.attributes import keyed_joins
-from calitree.jointree.from_clause import equal_pairs, from_clause
 from calitree.jointree.hypertree import Hypertree
-from calitree.jointree.joins import checked_name, classes_of_pairs, joint_kind
-from calitree.jointree.schema import Attribute, ColumnName
+from calitree.jointree.joins.attributes import keyed_joins
+from calitree.jointree.joins.checks import checked_name, classes_of_pairs, joint_kind
+from calitree.jointree.joins.conditions import with_condition
+from calitree.jointree.joins.from_clause import equal_pairs, from_clause
+from calitree.jointree.joins.join import ColumnName, Join
+from calitree.jointree.schema import Attribute, Relation
 from calitree.saved.guard.trust import outside_path
 from calitree.saved.manifest import Manifest
-from calitree.saved.tree_codec import hypertree
+from calitree.saved.tree_codec import derived_columns, hypertree
 from calitree.saved.tree_record import SavedTree
 from calitree.storage.arrow_types import schema_of_text
 from calitree.storage.filesystem import reason
@@ -33,8 +37,10 @@ def check(manifest: Manifest, place: str) -> None:
         for relation in manifest.relations:
             names.append(checked_name(relation.name, names))
             _check_relation(relation)
-        tree, columns = manifest.tree, _columns(manifest.relations)
+        tree = manifest.tree
+        columns = _columns(tree, manifest.relations)
         attributes_of = _attributes_of(tree, columns)
+        _check_conditions(tree, manifest.relations)
         bags = hypertree(tree, attributes_of)
         for name in (*tree.added, *tree.read_files, *tree.read_segments):
             if name not in attributes_of:
@@ -103,8 +109,13 @@ def _check_source(name: str, source: Source) -> None:
 # -- the tree -------------------------------------------------------------------------------------
 
 
-def _columns(relations: Iterable[SavedRelation]) -> dict[ColumnName, Kind]:
-    return {(r.name, column): kind for r in relations for column, kind in r.kinds.items()}
+def _columns(tree: SavedTree, relations: Iterable[SavedRelation]) -> dict[ColumnName, Kind]:
+    """All columns of relations, and their kinds; those that are derived come last."""
+    kinds = {relation.name: relation.kinds for relation in relations}
+    columns = {(name, column): kind for name in kinds for column, kind in kinds[name].items()}
+    for name, derived in derived_columns(tree, kinds).items():
+        columns |= {(name, column): definition.kind for column, definition in derived.items()}
+    return columns
 
 
 def _attributes_of(
@@ -158,6 +169,22 @@ def _check_matches(tree: SavedTree) -> None:
         name: own[name][0] for name in tree.matches if name in own
     } or len(keys) != len(tree.matches):
         raise MalformedError("its attributes are not those that its outer joins make")
+
+
+def _check_conditions(tree: SavedTree, relations: Iterable[SavedRelation]) -> None:
+    """Conditions of joins are over columns that are there, and leave no equality for the joins to make."""
+    tables = {r.name: Relation(r.name, cast(Table, r)) for r in relations}
+    joins = [Join(*parts) for parts in tree.joins]
+    _check_unique("condition", (str(number) for number, _ in tree.conditions))
+    for number, condition in tree.conditions:
+        if number >= len(joins):
+            raise MalformedError(f"a condition is of join {number}, which is not there")
+        join = joins[number]
+        if (
+            with_condition(tables[join.left], tables[join.right], join, condition).pairs
+            != join.pairs
+        ):
+            raise MalformedError(f"the condition of join {number} makes other columns equal")
 
 
 def _check_message(

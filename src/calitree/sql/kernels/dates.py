@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +20,9 @@ _PARTS: dict[str, Callable[[Datum], Datum]] = {
     "DOY": pc.day_of_year,
     "HOUR": pc.hour,
     "MINUTE": pc.minute,
+    "SECOND": pc.second,
+    "DOW": partial(pc.day_of_week, count_from_zero=True, week_start=7),
+    "ISODOW": partial(pc.day_of_week, count_from_zero=False, week_start=1),
 }
 
 
@@ -30,11 +34,11 @@ def _wall_clock(datum: Datum) -> Datum:
 
 
 def part(datum: Datum, name: str) -> Datum:
-    """YEAR … MINUTE; WEEK is ISO's."""
+    """YEAR … SECOND; WEEK is ISO's, DOW is 0 on Sundays, ISODOW 7."""
     return pc.cast(_PARTS[name](_wall_clock(datum)), pa.int64())
 
 
 def truncate(datum: Datum, unit: str) -> Datum:
-    """The start of the year … minute; weeks start on Monday."""
+    """The start of the year … second; weeks start on Monday."""
     floor = pc.floor_temporal(_wall_clock(datum), unit=unit.lower(), week_starts_monday=True)
     return pc.cast(floor, datum.type)

@@ -8,18 +8,26 @@ from calitree.sql.analysis import Analysis, Pair
 from calitree.sql.nodes import cast, quoted_sql
 from calitree.types import Kind
 
-TRUNC_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE")
-DATE_PARTS = (*TRUNC_UNITS[:5], "DOY", *TRUNC_UNITS[5:])
+TRUNC_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
+DATE_PARTS = (*TRUNC_UNITS[:5], "DOY", "DOW", "ISODOW", *TRUNC_UNITS[5:])
 
 PART_FUNCTIONS = (
     *(exp.Year, exp.Quarter, exp.Month, exp.Week, exp.Day, exp.Hour, exp.Minute),
-    *(exp.WeekOfYear, exp.DayOfMonth, exp.DayOfYear),
+    *(exp.Second, exp.WeekOfYear, exp.DayOfMonth, exp.DayOfYear),
+    *(exp.DayOfWeek, exp.DayOfWeekIso),
 )
-_SYNONYMS = {"WEEKOFYEAR": "WEEK", "DAYOFMONTH": "DAY", "DAYOFYEAR": "DOY"}
+_SYNONYMS = {
+    "WEEKOFYEAR": "WEEK",
+    "DAYOFMONTH": "DAY",
+    "DAYOFYEAR": "DOY",
+    "DAYOFWEEK": "DOW",
+    "DAYOFWEEKISO": "ISODOW",
+    "DAYOFWEEK_ISO": "ISODOW",
+}
 
 
 def date_part(analysis: Analysis, node: exp.Expr) -> Pair:
-    """EXTRACT, and YEAR(…) … MINUTE(…), which become one."""
+    """EXTRACT, and YEAR(…) … SECOND(…), which become one."""
     if isinstance(node, exp.Extract):
         name, source = node.this.name.upper(), node.expression
     else:
@@ -30,7 +38,7 @@ def date_part(analysis: Analysis, node: exp.Expr) -> Pair:
     if part not in DATE_PARTS:
         raise analysis.fail(f"there is no date part {part}; there are {', '.join(DATE_PARTS)}")
     inner, kind = _temporal(analysis, source, part)
-    if kind is Kind.DATE and part in ("HOUR", "MINUTE"):
+    if kind is Kind.DATE and part in ("HOUR", "MINUTE", "SECOND"):
         raise analysis.fail(f"{part} needs a timestamp, but {quoted_sql(source)} is a date")
     return exp.Extract(this=exp.var(part), expression=inner), Kind.INTEGER
 

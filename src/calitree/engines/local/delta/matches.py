@@ -99,6 +99,8 @@ def _together(parts: Sequence[tuple[EncodedRelation, Array | None]]) -> EncodedR
         columns = ArrowColumns(columns.table().combine_chunks())
     relation = EncodedRelation(book, columns)
     largest = max((table for table, _ in parts), key=lambda table: table.rows)
+    for table in (relation, *(table for table, _ in parts)):
+        table.computed |= largest.computed
     for key in largest.encoded:
         space, names = book.space(tuple(a for a, _ in key)), dict(key)
         ids = [

@@ -23,6 +23,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from calitree.engines.api.pairs import check_pairs
 from calitree.engines.local.join import trie_join
 from calitree.engines.local.join.trie import Codes, Tries, is_dense
 from calitree.engines.local.join.trie_join import MAX_ROWS, Records
@@ -290,6 +291,8 @@ class GenericJoin:
         result: list[Codes] = [np.empty(0, np.int32)] * self.size
         parts = [(members, join.rows(threads)) for members, join in self.parts]
         total = math.prod(len(columns[0]) for _, columns in parts)
+        if len(parts) > 1:
+            check_pairs(total, "A join of tables without equal columns")
         inner = 1
         for members, columns in parts if total else ():
             outer = total // (inner * len(columns[0]))

@@ -14,6 +14,7 @@ import numpy as np
 
 from calitree.cache import cached_property
 from calitree.engines.api.contraction import Column, Factor, Lifted, Output, Weight
+from calitree.engines.api.pairs import check_pairs
 from calitree.engines.api.semiring import Semiring
 from calitree.engines.local.annotation import by_group, covariances
 from calitree.engines.local.annotation import values as v
@@ -130,7 +131,11 @@ class Star:
         theirs, mask = leg.ids(space), self._passing(at)
         theirs = theirs if mask is None else np.where(mask, theirs, np.int32(0))
         size = space.size
-        return run(lambda: _equijoin(ids, theirs, size), len(ids) + len(theirs))
+        if not space.attributes:
+            check_pairs(
+                len(ids) * int(np.count_nonzero(theirs)), "A join of tables without equal columns"
+            )
+        return run(lambda: equijoin(ids, theirs, size), len(ids) + len(theirs))
 
     def _matched_pairs(self, at: int, space: Space) -> tuple[Array, Array]:
         """The same across an outer join: what has no partner is joined with what has none there.
@@ -147,7 +152,7 @@ class Star:
         theirs = np.where(known[theirs], theirs, none)
         theirs = theirs if mask is None else np.where(mask, theirs, np.int32(0))
         ours = np.where(known[ids], ids, none)
-        pairs = run(lambda: _equijoin(ours, theirs, len(known) + 1), len(ids) + len(theirs))
+        pairs = run(lambda: equijoin(ours, theirs, len(known) + 1), len(ids) + len(theirs))
         for attribute in others:
             column = self._joined(self.legs[self.middle].codes(attribute), self.middle)[pairs[0]]
             same = (column == leg.codes(attribute)[pairs[1]]) & (column != 0)
@@ -204,7 +209,7 @@ class Star:
         return product(semiring, factors, self.length)
 
 
-def _equijoin(left: Codes, right: Codes, size: int) -> tuple[Array, Array]:
+def equijoin(left: Codes, right: Codes, size: int) -> tuple[Array, Array]:
     """All pairs of rows with the same id, which is less than `size`; 0 equals nothing."""
     counts = np.bincount(right, minlength=size)
     counts[0] = 0

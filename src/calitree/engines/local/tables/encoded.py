@@ -6,6 +6,7 @@ These are computed when first asked for and then kept while there is room, and s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from operator import attrgetter
 from typing import Any
 
@@ -13,14 +14,17 @@ import numpy as np
 import pyarrow as pa
 
 from calitree.cache import cached_property
+from calitree.engines.api.contraction import Input
 from calitree.engines.local.annotation.values import Value
 from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.spaces import RowIndex, Space, padded_size, place
 from calitree.engines.local.join.trie import Tries
-from calitree.engines.local.tables.filters import evaluated
+from calitree.engines.local.tables.filters import computed, evaluated
+from calitree.errors import ExpressionError
 from calitree.interrupts import run
 from calitree.memory.budgeted_cache import BudgetedCache
+from calitree.sql.evaluator import evaluate
 from calitree.sql.parser import Expression
 
 Array = np.ndarray[Any, Any]
@@ -55,6 +59,8 @@ class EncodedTable:
         self._asked: set[Key] = set()
         self.lookup_keys: dict[tuple[str, ...], Key] = {}
         """For some columns, the key by whose ids rows with given values were found."""
+        self.computed: dict[str, tuple[Expression, Key]] = {}
+        """By the label that stands for its column, how a derived attribute is computed."""
 
     @cached_property
     def _codes(self) -> BudgetedCache[tuple[str, str], Codes]:
@@ -77,8 +83,43 @@ class EncodedTable:
         """Where several rows have the same id, that is all that is kept: `SEVERAL`."""
         return BudgetedCache(self.book.budget, "look-ups", NBYTES)
 
+    def names_of(self, given: Input) -> Names:
+        """The column of each attribute of an input of this table; a label for one that is derived."""
+        if not given.derived:
+            return given.attributes
+        names = dict(given.attributes)
+        for attribute, expression in given.derived.items():
+            key = key_of(sorted(expression.attributes), given.attributes)
+            label = "\0".join(("", expression.sql, *(column for _, column in key)))
+            self.computed[label] = expression, key
+            names[attribute] = label
+        return names
+
     def _encode(self, attribute: str, column: str) -> Codes:
         raise NotImplementedError
+
+    def _derive(self, attribute: str, label: str) -> Codes:
+        """The codes of a derived attribute; of one that has codes, each value is looked at once."""
+        (expression, key), dictionary = self.computed[label], self.book.dictionary(attribute)
+        if len(key) == 1 and self._is_derived_by_value(*key[0]):
+            ((of, _),) = key
+            codes, domain = self.codes(of, dict(key)), self.book.dictionary(of).domain
+            with suppress(ExpressionError):  # of a value that other rows have, perhaps
+                values = run(
+                    lambda: evaluate(expression.node, {of: domain}, len(domain)), len(domain)
+                )
+                return dictionary.encode(values)[codes]
+        columns = {a: self._column(a, c) for a, c in key}
+        values = run(lambda: computed(expression, columns, self.rows, self.book.threads), self.rows)
+        return dictionary.encode(values)
+
+    def _is_derived_by_value(self, attribute: str, column: str) -> bool:
+        """Whether there are codes to derive others from, and fewer values than rows."""
+        return self.book.dictionary(attribute).size <= self.rows
+
+    def _column(self, attribute: str, column: str) -> pa.Array | pa.ChunkedArray:
+        """What a derived attribute is computed from."""
+        return self.values(attribute, {attribute: column})
 
     def codes(self, attribute: str, names: Names) -> Codes:
         """The code of an attribute in every row."""

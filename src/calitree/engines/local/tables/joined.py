@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from calitree.cache import cached_property
 from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.encoding.dictionary import Codes
-from calitree.engines.local.join.generic_join import GenericJoin
 from calitree.engines.local.tables.encoded import EncodedTable, Names
 from calitree.errors import EngineError
 from calitree.sql.parser import Expression
@@ -19,6 +18,20 @@ Array = np.ndarray[Any, Any]
 
 MAX_JOINED_ROWS = 1 << 31
 """Joined rows that can be held: their numbers have 32 bits."""
+
+
+class RowJoin(Protocol):
+    """Which rows are joined: what a `GenericJoin` tells."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+
+    def count(self, threads: int) -> int:
+        """How many rows it has."""
+
+    def rows(self, threads: int) -> list[Codes]:
+        """For each table the positions of its rows, one for each joined row."""
 
 
 class Joined(EncodedTable):
@@ -31,7 +44,7 @@ class Joined(EncodedTable):
         self,
         book: Codebook,
         parts: Sequence[tuple[EncodedTable, Names]],
-        join: GenericJoin,
+        join: RowJoin,
         grown: Callable[[Joined], None],
     ) -> None:
         super().__init__(book, join.count(book.threads))

@@ -89,7 +89,7 @@ class SelectedRelation(EncodedRelation):
         self.positions: Array = (
             of.positions[positions] if isinstance(of, SelectedRelation) else positions
         )
-        self.kinds = of.kinds
+        self.kinds, self.computed = of.kinds, of.computed
 
     @cached_property
     def columns(self) -> Columns:

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from calitree.cache import cached_property
 from calitree.engines.api.contraction import Column, Stored, stored_parts
-from calitree.engines.local.annotation.columns import MAX_SMALL
+from calitree.engines.local.annotation.columns import MAX_SMALL, repeats
 from calitree.engines.local.annotation.labels import TextColumn, from_column
 from calitree.engines.local.annotation.values import Value, to_arrow
 from calitree.engines.local.encoding.codebook import Codebook
@@ -109,11 +109,24 @@ class EncodedRelation(EncodedTable):
 
     def _encode(self, attribute: str, column: str) -> Codes:
         known = self.known_codes(attribute, column, slice(None))
+        if known is None and column in self.computed:
+            return self._derive(attribute, column)
         if known is None:
             values = read(self.columns, column, self.book)
             known = self.book.dictionary(attribute).encode(values)
             forget(self.columns, column)
         return known
+
+    def _is_derived_by_value(self, attribute: str, column: str) -> bool:
+        """Whether an attribute has codes, or is worth some: its values repeat in many rows."""
+        names = {attribute: column}
+        return self.rows > MAX_SMALL and (
+            self.has_codes(attribute, names) or repeats(self._column(attribute, column))
+        )
+
+    def _column(self, attribute: str, column: str) -> pa.ChunkedArray:
+        """What a derived attribute is computed from, as it is stored."""
+        return read(self.columns, column, self.book)
 
     @property
     def coded(self) -> list[tuple[str, str]]:
@@ -265,6 +278,8 @@ class EncodedMessage(EncodedTable):
         return super().codes(attribute, names) if own is None else own
 
     def _encode(self, attribute: str, column: str) -> Codes:
+        if column in self.computed:
+            return self._derive(attribute, column)
         return self.book.dictionary(attribute).encode(to_arrow(self.annotations[column]))
 
     def lift(self, expression: Expression, names: Names) -> Value:
@@ -286,6 +301,7 @@ class EncodedMessage(EncodedTable):
         codes = {name: self.codes(name, {name: name})[rows] for name in self.attributes}
         values = {name: value.take(rows) for name, value in self.annotations.items()}
         taken = EncodedMessage(self.book, codes, values, len(rows), self.kinds)
+        taken.computed = self.computed
         taken.remember({key: ids[rows] for key, ids in self._ids.items()}, {})
         return taken
 
@@ -314,10 +330,6 @@ class EncodedMessage(EncodedTable):
         """The values that an attribute has, NULL aside."""
         codes = np.unique(self.codes(attribute, {attribute: attribute}))
         return self.book.dictionary(attribute).decode(codes[codes > 0])
-
-    def has_null(self, attributes: Sequence[str]) -> bool:
-        """Whether one of these attributes is NULL in some row."""
-        return any(not self.codes(name, {name: name}).all() for name in attributes)
 
     def components(self, column: Column) -> list[Value]:
         """The components of one of its columns."""

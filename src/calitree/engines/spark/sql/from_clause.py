@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import cast
 
 from sqlglot import exp
 
 from calitree.engines.api.contraction import Input, Match
+from calitree.engines.api.pairs import check_pairs
+from calitree.engines.spark.fields import DOUBLE, Field
+from calitree.engines.spark.sql.whole_numbers import LIMITS, SqlWriter
 from calitree.engines.spark.table import SparkTable
 from calitree.errors import EngineError, did_you_mean
 from calitree.sql.parser import Expression
@@ -16,6 +20,17 @@ from calitree.types import Kind
 
 BROADCAST_ROWS = 100_000
 """Inputs known to have no more rows are broadcast, so that the largest need not be shuffled."""
+
+TYPES = {
+    Kind.FLOAT: DOUBLE,
+    Kind.STRING: "STRING",
+    Kind.BOOLEAN: "BOOLEAN",
+    Kind.DATE: "DATE",
+    Kind.TIMESTAMP: "TIMESTAMP_NTZ",
+    Kind.TIMESTAMP_TZ: "TIMESTAMP",
+    Kind.BINARY: "BINARY",
+}
+"""Spark's types of what is derived, by its kind."""
 
 UNKNOWN_ROWS = 2**62
 """Stands for a number of rows that is not known: more than anyone can enumerate."""
@@ -28,13 +43,77 @@ class FromItem:
     index: int
     table: SparkTable
     attributes: Mapping[str, str]
+    fields: Mapping[str, Field]
+    """Its columns, and those that are computed for its derived attributes."""
+    computed: tuple[str, ...] = ()
+    """The derived columns in SQL, with their names."""
+    unbounded: frozenset[str] = frozenset()
+    """Columns in SQL that, if their bounds were known, might make narrower numbers of those derived."""
     match: Match | None = None
 
     @classmethod
-    def of(cls, inputs: Sequence[Input], index: int) -> FromItem:
-        """An input of a contraction."""
+    def of(cls, inputs: Sequence[Input], index: int, utc: bool) -> FromItem:
+        """An input of a contraction; a derived attribute is one more column, in a subquery."""
         given = inputs[index]
-        return cls(index, cast(SparkTable, given.table), given.attributes, given.match)
+        table = cast(SparkTable, given.table)
+        item = cls(index, table, given.attributes, table.fields)
+        attributes, fields = dict(given.attributes), dict(table.fields)
+        computed: list[str] = []
+        unbounded: set[str] = set()
+        for attribute, expression in given.derived.items():
+            label, name = f"\0{attribute}", f"d{len(computed)}"
+            text, fields[label], used = item.derived(expression, name, utc)
+            attributes[attribute] = label
+            computed.append(f"{text} AS {name}")
+            unbounded |= used
+        return cls(
+            index,
+            table,
+            attributes,
+            fields=fields,
+            computed=tuple(computed),
+            unbounded=frozenset(unbounded),
+            match=given.match,
+        )
+
+    def derived(self, expression: Expression, name: str, utc: bool) -> tuple[str, Field, set[str]]:
+        """An expression over its attributes in SQL, and the column of that name which it makes.
+
+        At the end the columns without whose bounds its numbers need a wider type.
+        """
+        known = {f"{self.alias}.{field.name}": field for field in self.fields.values()}
+
+        def swap(node: exp.Expr) -> exp.Expr:
+            if not isinstance(node, exp.Column):
+                return node
+            column = self.attribute(node.name)
+            return named(column, known[column].kind)
+
+        node, unbounded = expression.node.copy().transform(swap), set[str]()
+        for width, limit in LIMITS.items():
+            writer = SqlWriter(known, width, utc)
+            number = writer.whole(node)
+            text = writer.plain(node) if number is None else writer.value(node) or ""
+            if writer.peak <= limit:
+                break
+            unbounded |= writer.used
+        if number is None or width == DOUBLE:
+            kind = expression.kind if number is None else Kind.FLOAT
+            text = f"CAST({text} AS DOUBLE)" if kind is Kind.FLOAT else text
+            return text, Field(name, TYPES.get(kind, ""), kind, exact=writer.exact), unbounded
+        # As it is, and not as a whole number: it may be joined with a decimal.
+        dtype = f"DECIMAL(38,{number.scale})" if number.scale else width
+        kind = Kind.DECIMAL if number.scale else Kind.INTEGER
+        field = Field(name, dtype, kind, number.scale, number.bound, exact=writer.exact)
+        return text, field, unbounded
+
+    @property
+    def source(self) -> str:
+        """The table in SQL, with its alias."""
+        if not self.computed:
+            return f"{self.table.view} AS {self.alias}"
+        rows = f"{self.table.view} AS {self.alias}"
+        return f"(SELECT {self.alias}.*, {', '.join(self.computed)} FROM {rows}) AS {self.alias}"
 
     @property
     def alias(self) -> str:
@@ -52,7 +131,7 @@ class FromItem:
 
     def column(self, name: str) -> str:
         """A column in SQL."""
-        fields = self.table.fields
+        fields = self.fields
         if name not in fields:
             hint = did_you_mean(name, fields)
             raise EngineError(f"An input of the contraction has no column {name!r}.{hint}")
@@ -84,7 +163,7 @@ class OuterItem:
         """The joins, given the columns of attributes in the tables before it."""
         item, alias = self.item, self.alias
         columns = [self.known.fields[attribute].name for attribute in self.match.key]
-        own = [item.table.fields[item.attributes[a]].name for a in self.match.key]
+        own = [item.fields[item.attributes[a]].name for a in self.match.key]
         theirs = [f"{seen[a]} = {alias}.{c}" for a, c in zip(self.match.key, columns, strict=True)]
         ours = [f"t.{x} = k.{c}" for x, c in zip(own, columns, strict=True)]
         keys = [f"k.{c} AS k{at}" for at, c in enumerate(columns)]
@@ -111,7 +190,7 @@ class FromClause:
         self.fields = {
             f"{item.alias}.{field.name}": field
             for item in self.items
-            for field in item.table.fields.values()
+            for field in item.fields.values()
         }
 
     def holder(self, attribute: str) -> FromItem:
@@ -135,11 +214,22 @@ class FromClause:
 
         return expression.node.copy().transform(swap)
 
+    def check_pairs(self) -> None:
+        """Refuse a product of more rows than anybody would wait for."""
+        parts: list[list[FromItem]] = []
+        for item in self.items:
+            near = [p for p in parts if any(i.attributes.keys() & item.attributes for i in p)]
+            apart = [p for p in parts if p not in near]
+            parts = [*apart, [item, *(i for part in near for i in part)]]
+        if len(parts) > 1:
+            pairs = prod(max(item.table.rows for item in part) for part in parts)
+            check_pairs(pairs, "A join of tables without equal columns")
+
     def __str__(self) -> str:
         text = ""
         seen: dict[str, str] = {}
         for item in self.items:
-            table = f"{item.table.view} AS {item.alias}"
+            table = item.source
             own = {attribute: item.attribute(attribute) for attribute in item.attributes}
             if item.match is not None:
                 text += OuterItem(item, item.match).text(seen)

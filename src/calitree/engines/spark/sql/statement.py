@@ -56,14 +56,14 @@ class SelectStatement:
 
 def write_output(inputs: Sequence[Input], output: Output, utc: bool) -> SelectStatement:
     """The statement that computes `output`."""
-    items = [FromItem.of(inputs, i) for i in output.inputs]
+    items = [FromItem.of(inputs, i, utc) for i in output.inputs]
     return _Select(items, output, utc).aggregation()
 
 
 def write_selection(given: Input, where: Expression, utc: bool) -> SelectStatement:
     """The statement for the rows of one relation that pass a filter."""
     output = Output((0,), (where,), (), ())
-    return _Select([FromItem.of([given], 0)], output, utc).selection()
+    return _Select([FromItem.of([given], 0, utc)], output, utc).selection()
 
 
 class _Select:
@@ -71,12 +71,14 @@ class _Select:
 
     def __init__(self, items: Sequence[FromItem], output: Output, utc: bool) -> None:
         self.tables = FromClause(items)
+        self.tables.check_pairs()
         self.output = output
         self.utc = utc
         self.by_index = {item.index: item for item in items}
         self.select: list[str] = []
         self.fields: dict[str, Field] = {}
         self.to_measure: dict[int, set[str]] = {}
+        self.measure({column for item in items for column in item.unbounded})
 
     def aggregation(self) -> SelectStatement:
         keep = [self.tables.holder(name).attribute(name) for name in self.output.keep]
@@ -247,7 +249,7 @@ class _Select:
 
     def measure(self, columns: set[str]) -> None:
         """Note that the bounds of these columns, and the numbers of rows, may save a wider type."""
-        for item in self.tables.items:
+        for item in self.tables.items if columns else ():
             names = {name for name in item.table.fields if item.column(name) in columns}
             if names or item.table.known_rows is None:
                 self.to_measure.setdefault(item.index, set()).update(names)

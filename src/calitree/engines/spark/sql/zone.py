@@ -58,13 +58,14 @@ def _truncated(node: exp.TimestampTrunc) -> exp.Expr:
     zoned = kind_of(node.this) is Kind.TIMESTAMP_TZ
     at = to_spark(_naive(node.this) if zoned else node.this)
     unit, day = node.text("unit").upper(), f"CAST({at} AS DATE)"
-    if unit not in ("DAY", "HOUR", "MINUTE"):
+    if unit not in ("DAY", "HOUR", "MINUTE", "SECOND"):
         day = f"TRUNC({day}, '{unit}')"
     text = f"CAST({day} AS TIMESTAMP_NTZ)"
     if unit == "HOUR":
         text = f"TIMESTAMPADD(HOUR, HOUR({at}), {text})"
-    elif unit == "MINUTE":
+    elif unit in ("MINUTE", "SECOND"):
         text = f"TIMESTAMPADD(MINUTE, 60 * HOUR({at}) + MINUTE({at}), {text})"
+        text = f"TIMESTAMPADD(SECOND, SECOND({at}), {text})" if unit == "SECOND" else text
     return _zoned(text) if zoned else marked(exp.var(text), Kind.TIMESTAMP)
 
 

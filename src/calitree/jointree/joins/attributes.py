@@ -12,9 +12,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from calitree.errors import SchemaError
-from calitree.jointree.from_clause import equal_pairs, from_clause, outer_joins
-from calitree.jointree.joins import classes_of_pairs, joint_kind
-from calitree.jointree.schema import Attribute, ColumnName, Join, OuterJoin, Relation, Schema
+from calitree.jointree.joins.checks import classes_of_pairs, joint_kind
+from calitree.jointree.joins.from_clause import equal_pairs, from_clause, outer_joins
+from calitree.jointree.joins.join import ColumnName, Join, OuterJoin
+from calitree.jointree.schema import Attribute, Relation, Schema
 from calitree.types import Kind
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
-from calitree.calibration.call import Awaited, Call, moved
+from calitree.calibration.compilation.call import Awaited, Call, moved
+from calitree.calibration.compilation.outer import OuterJoins, joins_by_edge, key_filters
 from calitree.calibration.message import Message, column_names
-from calitree.calibration.outer import OuterJoins, joins_by_edge, key_filters
 from calitree.calibration.planning.placement import Placement
 from calitree.calibration.planning.plan import Absorb, Send, Step
 from calitree.engines.api.contraction import (
@@ -22,7 +22,8 @@ from calitree.engines.api.contraction import (
     Weight,
 )
 from calitree.jointree.bag import Edge
-from calitree.jointree.schema import OuterJoin, Schema
+from calitree.jointree.joins.join import OuterJoin
+from calitree.jointree.schema import Schema
 from calitree.query.annotation import COUNT, Aggregate
 
 
@@ -77,11 +78,10 @@ class Wiring:
             for other in tree.neighbours(bag)
             if other != preserved and (other, bag) in self.placement.edges
         ]
-        inputs: list[Input | Awaited] = [
-            Input(self.schema.relations[r].table, self.schema.columns_of[r]) for r in relations
-        ]
-        inputs.append(replace(self.outer.default_message(others), match=match))
-        inputs += [self._arrival((other, bag)) for other in arriving]
+        arrivals = [self._arrival((other, bag)) for other in arriving]
+        needed = [absorb.keep, match.key, *(a.attributes for a in arrivals)]
+        default = replace(self.outer.default_message(others), match=match)
+        inputs = [*self._relations(relations, needed), default, *arrivals]
         place = {r: i for i, r in enumerate(relations)} | dict.fromkeys(others, len(relations))
         used = {other: i for i, other in enumerate(arriving, len(relations) + 1)}
         names = column_names(absorb.aggregates)
@@ -89,7 +89,8 @@ class Wiring:
             Column(name, aggregate.semiring, self._factors(aggregate, bag, place, used))
             for aggregate, name in names.items()
         )
-        output = Output(tuple(range(len(inputs))), absorb.where, absorb.keep, columns)
+        where = tuple(self.schema.inlined(p, query.relations) for p in absorb.where)
+        output = Output(tuple(range(len(inputs))), where, absorb.keep, columns)
         return Call((), tuple(inputs), (output,), (names.get(COUNT),))
 
     def _call(
@@ -102,10 +103,9 @@ class Wiring:
             for other in self.tree.neighbours(bag)
             if wanted.keys() != {other} and (other, bag) in self.placement.edges
         ]
-        inputs: list[Input | Awaited] = [
-            Input(self.schema.relations[r].table, self.schema.columns_of[r]) for r in relations
-        ]
-        inputs += [self._arrival((other, bag)) for other in arriving]
+        arrivals = [self._arrival((other, bag)) for other in arriving]
+        needed = [*(want.keep for want in wanted.values()), *(a.attributes for a in arrivals)]
+        inputs = [*self._relations(relations, needed), *arrivals]
         place = {r: i for i, r in enumerate(relations)}
         outputs, rows = [], []
         for target, want in wanted.items():
@@ -116,11 +116,28 @@ class Wiring:
                 for aggregate, name in names.items()
             )
             joined = (*place.values(), *used.values())
-            outputs.append(Output(joined, want.where, want.keep, columns))
+            where = tuple(self.schema.inlined(p, relations) for p in want.where)
+            outputs.append(Output(joined, where, want.keep, columns))
             rows.append(names.get(COUNT))
         call = Call(sends, tuple(inputs), tuple(outputs), tuple(rows))
         join = self._optional_side(bag)
         return call if join is None else self._with_default(call, join, len(relations))
+
+    def _relations(
+        self, joined: Sequence[str], needed: Iterable[Iterable[str]]
+    ) -> list[Input | Awaited]:
+        """The relations of a bag, with the derived attributes that are kept or joined on.
+
+        Others are inlined.
+        """
+        columns, known = self.schema.columns_of, [set(names) for names in needed]
+        inputs: list[Input | Awaited] = []
+        for relation in joined:
+            others = (columns[other] for other in joined if other != relation)
+            wanted = set[str]().union(*known, *others)
+            derived = [a for a in self.schema.derived_of[relation] if a in wanted]
+            inputs.append(self.schema.input_of(relation, derived))
+        return inputs
 
     def _optional_side(self, bag: str) -> OuterJoin | None:
         """The outer join whose optional side a bag is, if there is one."""
@@ -131,10 +148,11 @@ class Wiring:
     def _with_default(self, call: Call, join: OuterJoin, relations: int) -> Call:
         """The call without rows whose key is NULL, and with the default row in place of its relations too."""
         filters = key_filters(self.schema, join)
+        own = [given for given in call.inputs[:relations] if isinstance(given, Input)]
         has_default = join in self.optional.values()
         completed = self.outer.completed(join) if has_default and not filters else None
         if completed is not None:
-            inputs = (Input(completed, call.inputs[0].attributes), *call.inputs[1:])
+            inputs = (replace(own[0], table=completed), *call.inputs[1:])
             return Call(call.sends, inputs, call.outputs, call.rows)
         outputs = tuple(replace(o, where=(*o.where, *filters)) for o in call.outputs)
         if not has_default:
@@ -143,7 +161,7 @@ class Wiring:
         by_row = (moved(output, place) for output in call.outputs)
         default = Call(
             call.sends,
-            (self.outer.default_row(join.optional), *call.inputs[relations:]),
+            (self.outer.default_row(join.optional, own), *call.inputs[relations:]),
             tuple(replace(o, inputs=tuple(dict.fromkeys(o.inputs))) for o in by_row),
             call.rows,
         )
@@ -155,7 +173,7 @@ class Wiring:
         match = None if join is None else self.outer.match(join)
         if edge in self.sent:
             return Awaited(edge, attributes, match)
-        return Input(self.stored[edge].table, attributes, match)
+        return Input(self.stored[edge].table, attributes, match=match)
 
     def _factors(
         self,
@@ -166,7 +184,10 @@ class Wiring:
     ) -> tuple[Factor, ...]:
         """What is multiplied: the lifts of the bag's relations, and columns of the messages."""
         factors: list[Factor] = [
-            Lifted(relations[lift.relation], lift.expressions)
+            Lifted(
+                relations[lift.relation],
+                tuple(self.schema.inlined(e, (lift.relation,)) for e in lift.expressions),
+            )
             for lift in sorted(aggregate.lifts, key=attrgetter("relation"))
             if lift.relation in relations
         ]

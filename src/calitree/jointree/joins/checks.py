@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from calitree.errors import SchemaError, shortened
-from calitree.jointree.schema import ColumnName, Join, Pair, Relation
+from calitree.jointree.joins.join import ColumnName, Join, Pair
+from calitree.jointree.schema import Relation
 from calitree.sql.limits import flaw_of_name
 from calitree.types import Kind, common_kind
 
@@ -42,6 +43,22 @@ def checked_join(left: Relation, right: Relation, join: Join) -> Join:
                 "Cast one of them in the source first."
             )
     return join
+
+
+def join_pairs(left: str, right: str, on: On | None) -> list[tuple[str, str]]:
+    """What two relations join on, as pairs of texts."""
+    if on is None:
+        raise SchemaError(
+            f"Say on which columns {left} and {right} join: on='k', ['k1', 'k2'] or a mapping."
+        )
+    if isinstance(on, str):
+        return [(on, on)]
+    if not isinstance(on, Iterable):
+        raise SchemaError(f"on is a column, a list of columns or {{left: right}}; got {on!r}.")
+    pairs = list(on.items()) if isinstance(on, Mapping) else [(name, name) for name in on]
+    if not pairs:
+        raise SchemaError(f"The join of {left} and {right} names no column.")
+    return pairs
 
 
 def classes_of_pairs(

@@ -11,7 +11,7 @@ a filter removes has a partner all the same, therefore keys are those of the sid
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,9 +23,9 @@ from calitree.engines.api.contraction import Contraction, Input, Match, Output, 
 from calitree.engines.api.protocol import Engine, budget_of, updatable
 from calitree.engines.api.signed import Linear, summands
 from calitree.jointree.hypertree import Hypertree
-from calitree.jointree.schema import ColumnName, OuterJoin, Schema
+from calitree.jointree.joins.join import ColumnName, OuterJoin
+from calitree.jointree.schema import Schema
 from calitree.memory.budgeted_cache import BudgetedCache
-from calitree.process.locks import BriefLock
 from calitree.sql.nodes import column, not_null
 from calitree.sql.parser import Expression, expression_of
 
@@ -40,16 +40,16 @@ MAX_COMPLETED_ROWS = 1 << 20
 _COMPLETED: WeakKeyDictionary[Engine, BudgetedCache[Table, Table]] = WeakKeyDictionary()
 """By engine: tables and the same with a default row. All trees of a graph share them, as they do codes."""
 
-_COMPLETED_LOCK = BriefLock()
-
 
 def _completed_by(engine: Engine) -> BudgetedCache[Table, Table]:
-    with _COMPLETED_LOCK:
-        if engine not in _COMPLETED:
-            _COMPLETED[engine] = BudgetedCache(
-                budget_of(engine), "look-ups", attrgetter("nbytes"), weak=True
-            )
-        return _COMPLETED[engine]
+    """The cache of an engine; of two threads that make it, one is the first."""
+    known = _COMPLETED.get(engine)
+    if known is None:
+        fresh = BudgetedCache[Table, Table](
+            budget_of(engine), "look-ups", attrgetter("nbytes"), weak=True
+        )
+        known = _COMPLETED.setdefault(engine, fresh)
+    return known
 
 
 class Answered(NamedTuple):
@@ -75,9 +75,8 @@ class OuterJoins:
 
     def _keys(self, join: OuterJoin, block: list[str]) -> Table:
         """The keys that the optional side has."""
-        inputs = tuple(
-            Input(self.schema.relations[name].table, self.schema.columns_of[name]) for name in block
-        )
+        derived = {a for name in block for a in self.schema.derived_of[name]}
+        inputs = tuple(self.schema.input_of(name, derived) for name in block)
         output = Output(tuple(range(len(block))), key_filters(self.schema, join), join.key, ())
         (keys,) = Linear(Contraction(inputs, (output,)), (None,)).tables(self.state.engine)
         return keys
@@ -88,22 +87,34 @@ class OuterJoins:
         `answered` are the rows of the preserved side by the columns that are compared, without a filter.
         """
         inputs = [Input(answered.table, {a: a for a in answered.columns.values()})]
-        for name in sorted(join.preserved):
-            relation, columns = self.schema.relations[name], self.schema.columns_of[name]
-            inputs.append(Input(relation.table, columns))
+        derived = {a for name in join.preserved for a in self.schema.derived_of[name]}
+        inputs += [self.schema.input_of(name, derived) for name in sorted(join.preserved)]
         output = Output(tuple(range(len(inputs))), (), join.key, ())
         keys = Linear(Contraction(tuple(inputs), (output,)), (None,))
         return keys.tables(self.state.engine)[0]
 
-    def default_row(self, relations: frozenset[str]) -> Input:
-        """The default row of one side, with all attributes of its relations."""
-        attributes = sorted({a for name in relations for a in self.schema.columns_of[name]})
-        names = {attribute: f"c{at}" for at, attribute in enumerate(attributes)}
+    def default_row(self, relations: frozenset[str], inputs: Iterable[Input] = ()) -> Input:
+        """The default row of one side, with all attributes of its relations.
+
+        Of those that are derived it has those of `inputs`. Where partners are found they are NULL; all
+        others are computed, and may not be.
+        """
+        attributes = self.schema.attributes
+        derived = {a for name in relations for a in self.schema.derived_of[name]}
+        stored = sorted(
+            a
+            for name in relations
+            for a in self.schema.columns_of[name]
+            if a not in derived or attributes[a].match
+        )
+        names = {attribute: f"c{at}" for at, attribute in enumerate(dict.fromkeys(stored))}
 
         def load() -> Table:
-            return self._row_of_nulls({names[a]: self._type(relations, a) for a in attributes})
+            return self._row_of_nulls({c: self._type(relations, a) for a, c in names.items()})
 
-        return Input(self.state.default_rows.of(tuple(attributes), load), names)
+        row = self.state.default_rows.of(tuple(names), load)
+        computed = {a: e for given in inputs for a, e in given.derived.items() if a not in names}
+        return Input(row, names, computed)
 
     def completed(self, join: OuterJoin) -> Table | None:
         """The one relation of an optional side and its default row as one table, if it is small."""
@@ -111,6 +122,8 @@ class OuterJoins:
             return None
         (name,) = join.optional
         relation = self.schema.relations[name]
+        if any(column in relation.derived for _, (_, column) in join.pairs):
+            return None  # which may not be NULL in a row of NULLs
         plus, minus = summands(relation.table)
         if relation.table.rows > MAX_COMPLETED_ROWS or not is_in_process(
             self.state.engine, (*plus, *minus)
@@ -126,8 +139,11 @@ class OuterJoins:
 
     def default_message(self, relations: frozenset[str]) -> Input:
         """The same as a result, which can be sent to where a large relation is."""
-        row = self.default_row(relations)
-        attributes = tuple(row.attributes)
+        derived = {a for name in relations for a in self.schema.derived_of[name]}
+        row = self.default_row(
+            relations, [self.schema.input_of(name, derived) for name in sorted(relations)]
+        )
+        attributes = (*row.attributes, *row.derived)
 
         def send() -> Table:
             contraction = Contraction((row,), (Output((0,), (), attributes, ()),))
@@ -143,15 +159,18 @@ class OuterJoins:
         return self.state.engine.load("default row", pa.table(nulls))
 
     def _type(self, relations: frozenset[str], attribute: str) -> pa.DataType:
-        columns = self.schema.attributes[attribute].columns
-        relation, name = next(c for c in columns if c[0] in relations)
-        return self.state.types_of(self.schema.relations[relation]).by_name[name]
+        from calitree.sql.kernels.casts import null_of
+
+        known = self.schema.attributes[attribute]
+        relation, name = next(c for c in known.columns if c[0] in relations)
+        types = self.state.types_of(self.schema.relations[relation]).by_name
+        return types[name] if name in types else null_of(known.kind).type
 
 
 def key_filters(schema: Schema, join: OuterJoin) -> tuple[Expression, ...]:
     """That no part of a key is NULL: such rows of an optional side have no partner."""
     return tuple(
-        expression_of(not_null(column(attribute)))
+        schema.inlined(expression_of(not_null(column(attribute))), join.optional)
         for attribute, (_, (relation, name)) in zip(join.key, join.pairs, strict=True)
         if name not in schema.relations[relation].table.null_free
     )

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from calitree.errors import SchemaError
-from calitree.jointree.schema import Join, OuterJoin, Pair
+from calitree.jointree.joins.join import Join, OuterJoin, Pair
 
 HOWS = ("inner", "left", "right", "full")
 _REVERSED = {"inner": "inner", "left": "right", "right": "left", "full": "full"}
@@ -31,7 +31,7 @@ _KEYWORDS = {"inner": "JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full"
 
 
 @dataclass(eq=False)
-class Step:
+class JoinStep:
     """A join of two sides, each a relation or a step before it.
 
     `keeps_left` tells that rows of the left side stay if they have no partner.
@@ -40,8 +40,9 @@ class Step:
     left: Operand
     right: Operand
     how: str
+    joins: list[Join]
     links: list[tuple[str, str]]
-    """The relations that are joined, of either side."""
+    """The relations of which columns are compared, of either side."""
     pairs: list[Pair]
     relations: frozenset[str] = field(init=False)
     keeps_left: bool = field(init=False)
@@ -53,12 +54,17 @@ class Step:
         self.keeps_right = self.how in ("right", "full")
 
     @property
+    def has_condition(self) -> bool:
+        """Whether it joins by a condition too, which need not reject NULL."""
+        return any(join.condition for join in self.joins)
+
+    @property
     def is_inner(self) -> bool:
         """Whether no row stays without a partner."""
         return not self.keeps_left and not self.keeps_right
 
 
-Operand = str | Step
+Operand = str | JoinStep
 
 
 def relations_of(operand: Operand) -> frozenset[str]:
@@ -67,47 +73,55 @@ def relations_of(operand: Operand) -> frozenset[str]:
 
 
 @dataclass(frozen=True)
-class FromClause:
+class JoinClause:
     """The joins in their order, and what they join: one operand if all relations are connected."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[JoinStep, ...]
     operands: tuple[Operand, ...]
 
-    def sql(self, table: Callable[[str], str], column: Callable[[str, str], str]) -> str:
-        """The clause as SQL, without FROM, given how tables and columns are written."""
+    def sql(
+        self,
+        table: Callable[[str], str],
+        column: Callable[[str, str], str],
+        condition: Callable[[Join], str],
+    ) -> str:
+        """The clause as SQL, without FROM, given how tables, columns and conditions are written."""
 
         def text(operand: Operand) -> str:
             if isinstance(operand, str):
                 return table(operand)
             right = text(operand.right)
-            if isinstance(operand.right, Step):
+            if isinstance(operand.right, JoinStep):
                 right = f"({right})"
-            tests = " AND ".join(f"{column(*a)} = {column(*b)}" for a, b in operand.pairs)
-            return f"{text(operand.left)} {_KEYWORDS[operand.how]} {right} ON {tests or 'TRUE'}"
+            tests = [f"{column(*a)} = {column(*b)}" for a, b in operand.pairs]
+            tests += [f"({condition(join)})" for join in operand.joins if join.condition]
+            on = " AND ".join(tests)
+            return f"{text(operand.left)} {_KEYWORDS[operand.how]} {right} ON {on}"
 
         first, *others = self.operands
         return text(first) + "".join(
-            f" CROSS JOIN {f'({text(other)})' if isinstance(other, Step) else text(other)}"
+            f" CROSS JOIN {f'({text(other)})' if isinstance(other, JoinStep) else text(other)}"
             for other in others
         )
 
 
-def from_clause(relations: Iterable[str], joins: Iterable[Join]) -> FromClause:
+def from_clause(relations: Iterable[str], joins: Iterable[Join]) -> JoinClause:
     """The FROM clause of these relations and joins, and which of its joins are outer in effect."""
     operand_of: dict[str, Operand] = {name: name for name in relations}
-    steps: list[Step] = []
+    steps: list[JoinStep] = []
     for join in joins:
         pairs = join.compared
         left, right = operand_of[join.left], operand_of[join.right]
         if left is right:
             _extend(left, join, pairs)
             continue
-        step = Step(left, right, join.how, [(join.left, join.right)], pairs)
+        links = [(join.left, join.right)] if pairs else []
+        step = JoinStep(left, right, how=join.how, joins=[join], links=links, pairs=pairs)
         steps.append(step)
         operand_of |= dict.fromkeys(step.relations, step)
     for step in steps:
         _require_partners(step)
-    return FromClause(tuple(steps), tuple(dict.fromkeys(operand_of.values())))
+    return JoinClause(tuple(steps), tuple(dict.fromkeys(operand_of.values())))
 
 
 def effective_hows(relations: Iterable[str], joins: Sequence[Join]) -> list[str]:
@@ -117,41 +131,41 @@ def effective_hows(relations: Iterable[str], joins: Sequence[Join]) -> list[str]
     >>> effective_hows("abc", joins)
     ['inner', 'inner']
     """
-    clause = from_clause(relations, joins)
-    step_of = {link: step for step in clause.steps for link in step.links}
+    step_of = {join: step for step in from_clause(relations, joins).steps for join in step.joins}
     hows = []
     for join in joins:
-        step = step_of.get((join.left, join.right))
-        forward, step = step is not None, step or step_of[join.right, join.left]
+        step = step_of[join]
         how = _HOW_BY_KEPT[step.keeps_left, step.keeps_right]
-        hows.append(how if forward else _REVERSED[how])
+        hows.append(how if join.left in relations_of(step.left) else _REVERSED[how])
     return hows
 
 
 def _extend(operand: Operand, join: Join, pairs: Sequence[Pair]) -> None:
     """Add the equalities of a join to the step that has connected its relations."""
-    assert isinstance(operand, Step)
-    step: Step = operand
+    assert isinstance(operand, JoinStep)
+    step: JoinStep = operand
     while True:
         sides = [side for side in (step.left, step.right) if join.left in relations_of(side)]
         if join.right not in relations_of(sides[0]):
             break
-        assert isinstance(sides[0], Step)
+        assert isinstance(sides[0], JoinStep)
         step = sides[0]
     forward = join.left in relations_of(step.left)
     how = join.how if forward else _REVERSED[join.how]
     if how != step.how:
         wanted = step.how if forward else _REVERSED[step.how]
-        first, second = step.links[0]
+        first, second = step.joins[0].left, step.joins[0].right
         raise SchemaError(
             f"{join} closes a cycle: it is part of the {wanted} join that has connected {first} and "
             f"{second}, and cannot be {join.how}. Declare it with how={wanted!r}."
         )
-    step.links.append((join.left, join.right) if forward else (join.right, join.left))
+    step.joins.append(join)
+    if pairs:
+        step.links.append((join.left, join.right) if forward else (join.right, join.left))
     step.pairs += pairs if forward else [(b, a) for a, b in pairs]
 
 
-def _require_partners(step: Step) -> None:
+def _require_partners(step: JoinStep) -> None:
     """Where rows without a partner are dropped, those are too in which a joined relation is NULL."""
     if not step.keeps_left:
         for relation, _ in step.links:
@@ -174,7 +188,7 @@ def _require(operand: Operand, relation: str) -> None:
     _require_partners(operand)
 
 
-def equal_pairs(clause: FromClause) -> list[Pair]:
+def equal_pairs(clause: JoinClause) -> list[Pair]:
     """The columns that inner joins make equal."""
     return [pair for step in clause.steps if step.is_inner for pair in step.pairs]
 
@@ -183,7 +197,7 @@ Blocks = Mapping[str, frozenset[str]]
 """For each relation those that inner joins connect it with, itself included."""
 
 
-def inner_blocks(clause: FromClause) -> dict[str, frozenset[str]]:
+def inner_blocks(clause: JoinClause) -> dict[str, frozenset[str]]:
     """For each relation those that inner joins connect it with, itself included."""
     block_of: dict[str, frozenset[str]] = {}
     for name in frozenset().union(*map(relations_of, clause.operands)):
@@ -196,7 +210,7 @@ def inner_blocks(clause: FromClause) -> dict[str, frozenset[str]]:
     return block_of
 
 
-def outer_joins(clause: FromClause) -> tuple[OuterJoin, ...]:
+def outer_joins(clause: JoinClause) -> tuple[OuterJoin, ...]:
     """The outer joins, those nearest to the core first: the relations that are NULL in no row, or in fewest.
 
     Blocks of relations that inner joins connect are the vertices of a tree, outer joins its edges.
@@ -207,9 +221,10 @@ def outer_joins(clause: FromClause) -> tuple[OuterJoin, ...]:
         steps = [s for s in clause.steps if s.relations <= relations_of(operand) and not s.is_inner]
         for step in steps:
             _check_sides(step, block_of)
+            _check_conditions(step, clause)
         blocks = dict.fromkeys(block for step in steps for block in _blocks(step, block_of))
-        walks = [_outward(core, steps, block_of) for core in blocks]
-        joins += min(walks, key=lambda walk: sum(join.is_full for join in walk), default=[])
+        options = [_outward(core, steps, block_of) for core in blocks]
+        joins += min(options, key=lambda option: sum(join.is_full for join in option), default=[])
     for join in joins:
         if not join.keeps_preserved:
             (one, _), (other, _) = join.pairs[0]
@@ -220,12 +235,31 @@ def outer_joins(clause: FromClause) -> tuple[OuterJoin, ...]:
     return tuple(join.outer for join in joins)
 
 
-def _check_sides(step: Step, block_of: Blocks) -> None:
+def _check_sides(step: JoinStep, block_of: Blocks) -> None:
     for names in zip(*step.links, strict=True):
         if len({block_of[name] for name in names}) > 1:
             raise SchemaError(
                 f"An outer join on columns of {' and '.join(sorted(set(names)))} is not supported: one "
                 "of these relations may be NULL where the other is not."
+            )
+
+
+def _check_conditions(outer: JoinStep, clause: JoinClause) -> None:
+    """What is NULL for want of a partner must not be joined by a condition: it would be tested there."""
+    if outer.keeps_left and outer.keeps_right:
+        optional = frozenset().union(*map(relations_of, clause.operands))
+    else:
+        optional = relations_of(outer.right if outer.keeps_left else outer.left)
+    for step in clause.steps:
+        if step.has_condition and step.relations <= optional:
+            side = (
+                "optional side of an outer"
+                if step.relations <= outer.relations
+                else "graph of a full"
+            )
+            raise SchemaError(
+                f"{step.joins[0]} in the {side} join is not supported: relations can be joined on equal "
+                "columns only there."
             )
 
 
@@ -243,7 +277,7 @@ class _Outward(NamedTuple):
         return OuterJoin(preserved, self.optional, self.pairs, self.is_full)
 
 
-def _outward(core: frozenset[str], outer: Sequence[Step], block_of: Blocks) -> list[_Outward]:
+def _outward(core: frozenset[str], outer: Sequence[JoinStep], block_of: Blocks) -> list[_Outward]:
     """The outer joins of one component, from a core outward."""
     reached, left, joins = {core}, list(outer), list[_Outward]()
     while left:
@@ -259,7 +293,7 @@ def _outward(core: frozenset[str], outer: Sequence[Step], block_of: Blocks) -> l
     return joins
 
 
-def _blocks(step: Step, block_of: Blocks) -> tuple[frozenset[str], frozenset[str]]:
+def _blocks(step: JoinStep, block_of: Blocks) -> tuple[frozenset[str], frozenset[str]]:
     """The blocks of its two sides."""
     left, right = step.links[0]
     return block_of[left], block_of[right]

@@ -59,7 +59,7 @@ class Call:
             (
                 given
                 if isinstance(given, Input)
-                else Input(messages[given.edge].table, given.attributes, given.match)
+                else Input(messages[given.edge].table, given.attributes, match=given.match)
                 for given in self.inputs
             ),
             messages,
@@ -106,7 +106,10 @@ def merged_call(calls: Sequence[Call]) -> Call:
         for given in call.inputs:
             what = id(given.table) if isinstance(given, Input) else given.edge
             key = (what, given.match and given.match.key, *given.attributes.items())
-            place.append(inputs.setdefault(key, (len(inputs), given))[0])
+            at, known = inputs.setdefault(key, (len(inputs), given))
+            if isinstance(known, Input) and isinstance(given, Input):
+                inputs[key] = at, replace(known, derived={**known.derived, **given.derived})
+            place.append(at)
         outputs += [moved(output, place) for output in call.outputs]
     sends = tuple(send for call in calls for send in call.sends)
     rows = tuple(name for call in calls for name in call.rows)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from calitree.calibration.call import Call
+from calitree.calibration.compilation.call import Call
+from calitree.calibration.compilation.outer import OuterJoins
+from calitree.calibration.compilation.wiring import Wiring
 from calitree.calibration.message import Message, MessageKey
-from calitree.calibration.outer import OuterJoins
 from calitree.calibration.planning.plan import Measured, Plan, Planned
 from calitree.calibration.projection import Projection
-from calitree.calibration.wiring import Wiring
 from calitree.engines.api.contraction import Match, Table
 from calitree.engines.api.protocol import Engine
 from calitree.jointree.bag import Edge
@@ -86,4 +86,6 @@ def compile_plan(
     calls = map(wiring.unmatched, plan.unmatched, matches)
     unmatched = tuple(map(Unmatched, calls))
     reused = tuple(stored[key.edge] for key in (*plan.reused, *plan.refreshed))
-    return Compiled(planned.projection, plan, sends, absorb, unmatched, reused)
+    return Compiled(
+        planned.projection, plan, sends=sends, absorb=absorb, unmatched=unmatched, reused=reused
+    )
