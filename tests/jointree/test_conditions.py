@@ -52,7 +52,11 @@ def test_the_graph_and_the_tree_tell_it() -> None:
         ({"condition": "a.t + b.lo"}, ExpressionError, "must be true or false"),
         ({"condition": "a.t > c.lo"}, SchemaError, "There is no relation 'c'"),
         ({"condition": "a.u > b.lo"}, SchemaError, "a has no column 'u'"),
-        ({"condition": "a.t > b.lo", "how": "left"}, SchemaError, "how='left' is not supported"),
+        (
+            {"condition": "a.t > b.lo", "how": "left"},
+            SchemaError,
+            "how='left' with a condition is not supported",
+        ),
     ],
 )
 def test_what_is_refused(join: dict[str, Any], error: type[Exception], text: str) -> None:
@@ -153,7 +157,7 @@ def test_saved_trees_have_their_conditions(tmp_path: Path) -> None:
     opened.update("a", insert=EVENTS.slice(0, 2))
     asked = {"group_by": [], "measures": {"n": "count(*)"}}
     tables = {"a": pa.concat_tables([EVENTS, EVENTS.slice(0, 2)]), "b": SPANS}
-    database = ThetaDatabase(tables, (("a", "b", {"k": "k"}),), (), ("lo <= t and t < hi",))
+    database = ThetaDatabase(tables, (("a", "b", {"k": "k"}),), conditions=("lo <= t and t < hi",))
     assert opened.query().rows() == plain_answer(database, asked).to_pylist()
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +17,7 @@ import calitree as ct
 from calitree import SchemaError
 from tests.properties.test_outer_joins import outer_databases
 from tests.support.databases import Database, questions
-from tests.support.engines import LOCAL, engine_named
+from tests.support.engines import LOCAL, engine_named, spark_engine_named
 from tests.support.oracle import assert_answers
 from tests.support.scale import examples
 
@@ -88,3 +90,14 @@ def test_reference(data: st.DataObject) -> None:
 def test_local(data: st.DataObject) -> None:
     """Half of the cases as if every table were large."""
     check(engine_named(data.draw(st.sampled_from(LOCAL), label="engine")), data, deltas=3)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("engine", ["spark", "hybrid, files"])
+def test_spark(spark: Any, tmp_path: Path, engine: str) -> None:
+    @settings(max_examples=examples(3), suppress_health_check=list(HealthCheck), deadline=None)
+    @given(data=st.data())
+    def run(data: st.DataObject) -> None:
+        check(spark_engine_named(engine, spark, tmp_path), data, deltas=1)
+
+    run()

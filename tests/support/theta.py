@@ -92,7 +92,7 @@ def theta_databases(draw: st.DrawFn, max_rows: int = 9) -> ThetaDatabase:
         x = rng.choice(ORDERED[:3] if "*" in text or "{n}" in text else ORDERED)
         names_of = {"a": left, "b": right, "x": x, "n": rng.choice(ORDERED[:3])}
         conditions.append(text.format(**names_of))
-    return ThetaDatabase(tables, tuple(joins), (), tuple(conditions))
+    return ThetaDatabase(tables, tuple(joins), conditions=tuple(conditions))
 
 
 def plain_answer(

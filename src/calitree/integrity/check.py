@@ -38,7 +38,7 @@ def check_graph(
         What was seen.
     """
     joins = [(join, _sides(schema, join)) for join in schema.joins if join.pairs]
-    hows = effective_hows(schema.relations, [join for join, _ in joins])
+    hows = dict(zip(schema.joins, effective_hows(schema.relations, schema.joins), strict=True))
     edges: list[EdgeCheck] = []
     findings = list(graph_findings(schema, tree))
     with progress_bar(progress) as listener:
@@ -51,11 +51,11 @@ def check_graph(
             given = schema.input_of(name, (a for key in keys for a, _ in key))
             tables = counts_by_key(engine, given, keys, watch)
             messages |= zip([(name, key) for key in keys], tables, strict=True)
-        for (join, sides), how in zip(joins, hows, strict=True):
+        for join, sides in joins:
             left, right = (_counts(engine, schema, messages[side], side) for side in sides)
             rows = left.table.rows + right.table.rows
             listener.begin(total - len(joins) + len(edges), total, str(join), str(join), rows)
-            meeting = MeetingKeys(schema, join, how, (left, right))
+            meeting = MeetingKeys(schema, join, hows[join], (left, right))
             edges.append(meeting.edge)
             findings += meeting.findings()
         listener.end(total)

@@ -131,8 +131,7 @@ def effective_hows(relations: Iterable[str], joins: Sequence[Join]) -> list[str]
     >>> effective_hows("abc", joins)
     ['inner', 'inner']
     """
-    clause = from_clause(relations, joins)
-    step_of = {join: step for step in clause.steps for join in step.joins}
+    step_of = {join: step for step in from_clause(relations, joins).steps for join in step.joins}
     hows = []
     for join in joins:
         step = step_of[join]
