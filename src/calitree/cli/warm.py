@@ -88,8 +88,11 @@ def _look_up_ranges() -> None:
 
 
 def _select_rows() -> None:
-    """Call the loop that lists rows, with masks that may be written and that may not."""
+    """Call the loops that list rows, by several ids, and by masks that may be written and that may not."""
+    from calitree.engines.local.encoding.spaces import RowIndex
     from calitree.engines.local.scan.scan import rows_of
+
+    RowIndex(np.array([1, 2], np.int32), 3).rows(np.array([1, 2]))
 
     mask = np.ones(2, np.bool_)
     rows_of(mask)
