@@ -165,8 +165,7 @@ class _Writer:
     def _is_count(self, column: SumColumn) -> bool:
         """Whether a product is zero only where a message has no row."""
         return not column.own and all(
-            isinstance(factor, Stored)
-            and self.axes.around[at][0].table.stored(factor.name).positive
+            isinstance(factor, Stored) and self.axes.around[at][0].is_positive(factor)
             for at, factor in column.probed
         )
 

@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from calitree.engines.api.contraction import Factor, Lifted, Match, Weight, stored_parts
+from calitree.engines.api.contraction import (
+    Factor,
+    Lifted,
+    Match,
+    Stored,
+    Weight,
+    stored_parts,
+)
 from calitree.engines.api.semiring import SUM_PRODUCT, Semiring
 from calitree.engines.local.annotation.values import Value
 from calitree.engines.local.encoding.dictionary import Codes
@@ -117,6 +124,13 @@ class Leg:
             passed = self.table.passing(predicate, self.names)
             mask = passed if mask is None else mask & passed
         return mask
+
+    def is_positive(self, factor: Stored) -> bool:
+        """Whether a factor that is stored is a count, greater than zero in every row."""
+        table = self.table
+        if isinstance(table, Joined):
+            table, _ = table.parts[self.parts[factor.input]]
+        return table.stored(factor.name).positive
 
     def factor(self, factor: Factor, semiring: Semiring) -> list[Value]:
         """A factor on every row, a value for each component; zero for NULL, if there is a zero.
