@@ -34,6 +34,7 @@ from calitree.engines.hybrid.worker import (
 )
 from calitree.engines.local import LocalEngine
 from calitree.engines.local.tables.lazy import files_of
+from calitree.engines.local.tables.legs import Leg
 from calitree.engines.local.tables.tables import ArrowColumns, EncodedMessage, EncodedRelation
 from calitree.engines.spark.jobs import Jobs, explained
 from calitree.engines.spark.table import SparkTable, arrow_schema
@@ -124,10 +125,12 @@ class TaskScan:
     def _keys(self, at: int, message: EncodedMessage) -> list[tuple[str, pa.Array]]:
         """The values of each attribute of a message that the relation has too.
 
-        Across an outer join, rows with other values count too if the message has a row for these.
+        Across an outer join, rows with other values count too if the message has a row for those without a
+        partner.
         """
-        match = self.contraction.inputs[at].match
-        if message.rows > MAX_PRUNING_ROWS or (match and has_null(message, match.key)):
+        given = self.contraction.inputs[at]
+        leg = Leg(message, given.attributes, match=given.match)
+        if message.rows > MAX_PRUNING_ROWS or leg.has_unmatched:
             return []
         return [
             (attribute, message.distinct(attribute))
@@ -154,11 +157,6 @@ class TaskScan:
             inputs[self.relation].derived,
         )
         return Contraction(tuple(inputs), tuple(outputs))
-
-
-def has_null(message: EncodedMessage, attributes: Sequence[str]) -> bool:
-    """Whether one of these attributes is NULL in some row."""
-    return any(not message.codes(name, {name: name}).all() for name in attributes)
 
 
 class Tasks:
