@@ -136,7 +136,7 @@ def test_local(data: st.DataObject) -> None:
 @pytest.mark.parametrize("engine", ON_SPARK)
 def test_spark(spark: Any, tmp_path: Path, engine: str) -> None:
     """Few trees, as each is many jobs, and more questions of each."""
-    count = examples(30 if engine == "spark" else 10)
+    count = examples(16 if engine == "spark" else 6)
 
     @settings(max_examples=count, suppress_health_check=list(HealthCheck), deadline=None)
     @given(data=st.data())
@@ -207,7 +207,7 @@ def test_local_updates(data: st.DataObject) -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize("engine", ON_SPARK)
 def test_spark_updates(spark: Any, tmp_path: Path, engine: str) -> None:
-    count = examples(5)
+    count = examples(3)
 
     @settings(max_examples=count, suppress_health_check=list(HealthCheck), deadline=None)
     @given(data=st.data())
