@@ -85,7 +85,7 @@ def test_reference(data: st.DataObject) -> None:
     check("reference", data, deltas=2)
 
 
-@settings(max_examples=examples(200), suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=examples(100), suppress_health_check=list(HealthCheck), deadline=None)
 @given(data=st.data())
 def test_local(data: st.DataObject) -> None:
     """Half of the cases as if every table were large."""

@@ -119,13 +119,13 @@ def pairs_of_numbers(draw: st.DrawFn, database: Database) -> list[tuple[str, str
     return [(left, right)] if left.split(".")[0] != right.split(".")[0] else []
 
 
-@settings(max_examples=examples(200), suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=examples(100), suppress_health_check=list(HealthCheck), deadline=None)
 @given(data=st.data())
 def test_reference(data: st.DataObject) -> None:
     check("reference", data, deltas=3)
 
 
-@settings(max_examples=examples(900), suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=examples(500), suppress_health_check=list(HealthCheck), deadline=None)
 @given(data=st.data())
 def test_local(data: st.DataObject) -> None:
     """Half of the cases as if every table were large."""
@@ -185,19 +185,19 @@ def test_reference_mixed(data: st.DataObject) -> None:
     check_mixed("reference", data, deltas=2)
 
 
-@settings(max_examples=examples(300), suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=examples(150), suppress_health_check=list(HealthCheck), deadline=None)
 @given(data=st.data())
 def test_local_mixed(data: st.DataObject) -> None:
     check_mixed(engine_named(data.draw(st.sampled_from(LOCAL), label="engine")), data, deltas=3)
 
 
-@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=examples(30), suppress_health_check=list(HealthCheck), deadline=None)
 @given(data=st.data())
 def test_reference_updates(data: st.DataObject) -> None:
     check_updates("reference", data, deltas=1)
 
 
-@settings(max_examples=examples(250), suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=examples(120), suppress_health_check=list(HealthCheck), deadline=None)
 @given(data=st.data())
 def test_local_updates(data: st.DataObject) -> None:
     """Half of the cases as if every table were large."""
