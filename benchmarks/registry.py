@@ -7,6 +7,8 @@ from benchmarks import (
     chain,
     cube,
     deletes,
+    distinct,
+    grain,
     growth,
     joins,
     latency,
@@ -29,6 +31,6 @@ BENCHMARKS: dict[str, Benchmark] = {
     for module in (
         *(star, latency, growth, triangle, spark_star, spark_growth, chain, tpcds),
         *(whatif, lazy, stream, triangle_updates, cube, why, augment, text, joins),
-        deletes,
+        *(deletes, distinct, grain),
     )
 }

@@ -10,6 +10,9 @@ asked *first* and *again*:
   questions, so both times it parses, plans and runs; only how often in a turn differs.
 
 Every answer ends as an Arrow table.
+
+Lists of a million numbers and of a million texts are asked for by trees that have not been asked yet. DuckDB
+reads only one of a hundredth of that in such a time, and gets them as a table.
 """
 
 from __future__ import annotations
@@ -25,11 +28,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks.compare import Answer, Answers
-from benchmarks.frame import Benchmark, Comparison, Contestant, Heat, Race, at_least, positive
+from benchmarks.frame import (
+    Benchmark,
+    Comparison,
+    Contestant,
+    Heat,
+    Race,
+    at_least,
+    positive,
+    within,
+)
 from benchmarks.opponents import DuckDB
 from calitree import JoinGraph, WideTable
 
-LISTED = 100_000
+LISTED, MANY_LISTED = 100_000, 1_000_000
 WORDS = 400
 AT_LEAST_AS_FAST = (at_least(1),)
 
@@ -74,6 +86,7 @@ def table(rows: int, seed: int) -> pa.Table:
             "t": pc.binary_join_element_wise(first, second, hexadecimal, " "),
             "few": few.take(random.integers(0, 1000, rows)),
             "g": random.integers(0, 1000, rows),
+            "id": numbers,
             "stamp": pa.array(random.permutation(rows) * 1_000_003, pa.timestamp("us")),
         }
     )
@@ -129,6 +142,8 @@ def run(arguments: Namespace, race: Race) -> None:
     fresh, old = FreshTree(data), calibrated(data)
     for question in questions(data, arguments.seed):
         race.run(heat(question, fresh, old, duck))
+    for column in ("id", "t"):
+        race.run(long_list(column, fresh, duck))
 
 
 def heat(question: TextQuestion, fresh: FreshTree, old: WideTable, duck: DuckDB) -> Heat:
@@ -150,6 +165,23 @@ def heat(question: TextQuestion, fresh: FreshTree, old: WideTable, duck: DuckDB)
         Comparison(f"{question.name}: again", again, duck.name, bars),
     )
     return Heat(contestants, lines)
+
+
+def long_list(column: str, fresh: FreshTree, duck: DuckDB) -> Heat:
+    """Every second value of a column, up to a million, in the text of a question."""
+    values = fresh.data.column(column)[: 2 * MANY_LISTED].to_pylist()[::2]
+    written = map(str, values) if column == "id" else (f"'{value}'" for value in values)
+    what = "numbers" if column == "id" else "texts"
+    name = f"IN of {len(values):,} {what}: first"
+    question = TextQuestion(name, where=f"{column} IN ({', '.join(written)})")
+    duck.connection.register("listed", pa.table({"v": values}))
+    sql = f"SELECT count(*) AS m FROM texts WHERE {column} IN (SELECT v FROM listed)"
+    first, theirs = "calitree, first", "DuckDB, by a table"
+    contestants = (
+        Contestant(first, lambda: question.ask(fresh.wide), question.answers, fresh.renew),
+        Contestant(theirs, lambda: duck.ask(sql), question.answers),
+    )
+    return Heat(contestants, (Comparison(name, first, theirs, (within(1),)),))
 
 
 BENCHMARK = Benchmark(

@@ -19,6 +19,7 @@ What is exported:
 
 * `JoinGraph`, `WideTable`, `open`: a graph declared, a tree calibrated, a saved tree opened;
 * `Result`, `Difference`, `Groups`, `Selected`, `Plan`, `MessageKey`: what comes back;
+* `measure`, `GrainMeasure`: measures that count each row of a relation once;
 * `aggregate`, `CustomMeasure`, `Semiring`, `semiring`: measures beyond SQL's aggregates;
 * `Question`, `Bag`, `Hypertree`, `Joinable`: questions, trees and relations to add as values;
 * `GraphCheck`, `EdgeCheck`, `EdgeSide`, `Finding`, `KeyExample`: how the joins of a graph meet;
@@ -51,6 +52,7 @@ from calitree.errors import (
     EngineError,
     ExpressionError,
     MissingRelationError,
+    MixedRelationsError,
     ModelError,
     QueryError,
     SavedError,
@@ -67,6 +69,7 @@ from calitree.jointree.hypertree import Hypertree
 from calitree.memory.report import Holding, Memory
 from calitree.query.binder import Question
 from calitree.query.custom import CustomMeasure, aggregate
+from calitree.query.grain import GrainMeasure, measure
 from calitree.results.diff import Difference
 from calitree.results.having import Selected
 from calitree.results.result import Result
@@ -120,6 +123,7 @@ __all__ = [
     "FileCheck",
     "Finding",
     "Fsck",
+    "GrainMeasure",
     "GraphCheck",
     "Groups",
     "Holding",
@@ -130,6 +134,7 @@ __all__ = [
     "Memory",
     "MessageKey",
     "MissingRelationError",
+    "MixedRelationsError",
     "ModelError",
     "Plan",
     "QueryError",
@@ -152,6 +157,7 @@ __all__ = [
     "__version__",
     "aggregate",
     "application",
+    "measure",
     "open",
     "saved",
     "semiring",

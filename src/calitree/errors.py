@@ -97,6 +97,17 @@ class ExpressionError(CalitreeError):
     """
 
 
+class MixedRelationsError(ExpressionError):
+    """An expression over columns of several relations that cannot be split by relation.
+
+    >>> try:
+    ...     wide.query(measures={"m": "stddev(length(city) % price)"})
+    ... except MixedRelationsError as error:
+    ...     print(str(error)[-36:])
+    , so it cannot be split by relation.
+    """
+
+
 class TreeError(CalitreeError):
     """A join graph without a tree, or bags that break a property of a junction hypertree.
 

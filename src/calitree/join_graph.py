@@ -6,22 +6,31 @@ from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
+from calitree.calibration.as_of.matches import joined_as_of
 from calitree.calibration.branch import Branch
 from calitree.calibration.state import Mode
 from calitree.engines.api.protocol import Engine
 from calitree.engines.registry import engine_of
 from calitree.errors import QueryError, SchemaError, TreeError
 from calitree.integrity import GraphCheck, check_graph
-from calitree.jointree.decompose import NO_RELATION, check_connected, given_tree, join_tree
+from calitree.jointree.decompose import join_tree
 from calitree.jointree.derived import with_column
+from calitree.jointree.given_tree import GivenBags, declared_tree
 from calitree.jointree.hypertree import Hypertree
+from calitree.jointree.joins.as_of import AsOfRequest, Tolerance
 from calitree.jointree.joins.attributes import graph_schema
 from calitree.jointree.joins.checks import On, checked_name
-from calitree.jointree.joins.declare import JoinRequest, clause_text, declared_join
+from calitree.jointree.joins.declare import (
+    JoinRequest,
+    clause_text,
+    declarations,
+    declared_join,
+)
 from calitree.jointree.joins.join import Join
 from calitree.jointree.schema import Relation, Schema, find_relation
 from calitree.progress import Progress
 from calitree.query.binder import MeasureLike, Question, check_list
+from calitree.query.grain import DefaultGrain, default_grain
 from calitree.query.groups import GroupBy, kept_groups
 from calitree.saved.guard.trust import Allow
 from calitree.saved.reader import read_tree
@@ -34,6 +43,7 @@ class JoinGraph:
     Args:
         engine: `"local"`, `"hybrid"`, `"spark"`, `"reference"`, a SparkSession, or an engine object. None is
             hybrid if PySpark is installed, else local.
+        grain: `"owner"` if measures count each row of the relations that own their columns once.
 
     Raises:
         EngineError: There is no such engine.
@@ -48,8 +58,9 @@ class JoinGraph:
         [{'city': 'Quito', 'revenue': 30}, {'city': 'Cuenca', 'revenue': 5}]
     """
 
-    def __init__(self, engine: Any = None) -> None:
+    def __init__(self, engine: Any = None, *, grain: DefaultGrain = None) -> None:
         self.engine: Engine = engine_of(engine)
+        self.grain = default_grain(grain)
         self._relations: dict[str, Relation] = {}
         self._joins: list[Join] = []
 
@@ -81,9 +92,10 @@ class JoinGraph:
         how: str = "inner",
         condition: str | None = None,
         asof: On | None = None,
+        tolerance: Tolerance | None = None,
         nulls: str = "unequal",
     ) -> None:
-        """Join two relations on equal columns, or by a condition.
+        """Join two relations on equal columns, by a condition, or as of a time.
 
         Args:
             left: The name of a relation.
@@ -95,7 +107,11 @@ class JoinGraph:
                 SQL, in the order in which they are declared; `from_clause` shows it.
             condition: A condition over columns of the two, as SQL, instead of `on` or beside it, for an
                 inner join. Its equalities of columns are taken as if they stood in `on`.
-            asof: Not supported.
+            asof: A column that both have, or `{"left_column": "right_column"}`: of the rows on the right with
+                the same values of `on`, each row on the left meets the latest at or before its own time
+                (or all that are the latest). The join is inner or left; both are read for it now.
+            tolerance: By how much the row on the right may be earlier: a number, for dates and timestamps a
+                timedelta or a text such as `"5 minutes"`. Without it, by any time.
             nulls: Whether NULL equals NULL in the columns of `on`: `"equal"`, or as in SQL `"unequal"`.
 
         Raises:
@@ -109,12 +125,19 @@ class JoinGraph:
             >>> graph.add_join("stores", "cities", on="city")
             >>> graph.add_relation("sizes", {"size": ["small", "large"], "least": [0, 15]})
             >>> graph.add_join("sales", "sizes", condition="price >= least")
+            >>> graph.add_relation("rates", {"store": [1, 1], "from": [5, 15], "rate": [2, 3]})
+            >>> graph.add_join("sales", "rates", on="store", asof={"price": "from"}, how="left")
         """
         if asof is not None:
-            raise SchemaError(
-                f"As-of joins are not supported in this version. Give {right} a column with the value that "
-                f"follows in its key, and join {left} by a condition: own <= {left}.x and {left}.x < following."
+            if condition is not None or nulls != "unequal":
+                raise SchemaError("An as-of join has no condition, and NULL meets nothing in it.")
+            timed = AsOfRequest(left, right, on, times=asof, tolerance=tolerance, how=how)
+            self._relations, self._joins = joined_as_of(
+                self.engine, self._relations, self._joins, timed
             )
+            return
+        if tolerance is not None:
+            raise SchemaError("tolerance is said of an as-of join: give asof too.")
         asked = JoinRequest(left, right, on, how=how, condition=condition, nulls=nulls)
         self._relations, join = declared_join(self._relations, self._joins, asked)
         self._joins.append(join)
@@ -154,8 +177,6 @@ class JoinGraph:
             >>> graph.from_clause()
             'sales JOIN stores ON sales.store = stores.id'
         """
-        if not self._relations:
-            raise TreeError(NO_RELATION)
         return clause_text(self._relations, self._joins)
 
     @property
@@ -198,24 +219,8 @@ class JoinGraph:
             >>> graph.hypertree(empty={"view": ["sales.store"]}).neighbours("view")
             ('sales', 'stores')
         """
-        schema = self.schema
-        if bags is not None and redundant:
-            raise TreeError(
-                "redundant=True finds the bags by itself: leave out bags, or write there one bag for "
-                "each relation and one that lists only columns."
-            )
-        if bags is not None:
-            check_connected(schema, cross_join)
-            tree = given_tree(schema, bags, edges or (), mapping or {})
-        elif edges is not None or mapping is not None:
-            raise TreeError("edges and mapping describe bags: give bags too.")
-        else:
-            tree = join_tree(schema, redundant=redundant, cross_join=cross_join)
-        for name, columns in (empty or {}).items():
-            if isinstance(columns, str):
-                raise TreeError(f"Empty bag {name} is a list of columns, not one text.")
-            tree = tree.with_empty_bag(name, (schema.column(c).attribute for c in columns))
-        return tree
+        given = GivenBags(bags, edges, mapping, empty)
+        return declared_tree(self.schema, given, redundant=redundant, cross_join=cross_join)
 
     def calibrate(
         self,
@@ -239,16 +244,15 @@ class JoinGraph:
             cross_join: As for `hypertree`, whose tree it is by default.
             memory_limit: Bytes that may be kept to be used again, beside the data: messages, plans, what
                 was computed of columns. By default a quarter of the machine's memory, but at least 1 GB.
-                Trees of one graph share the largest of their limits; `WideTable.memory` tells who holds
-                what.
+                Trees of one graph share the largest of their limits; see `WideTable.memory`.
             maintenance: What happens to messages when relations are updated. `"lazy"`: a query refreshes
                 those that it needs. `"eager"`: every update refreshes all. `"recompute"`: a query computes
                 those that it needs anew.
-            progress: A function that is called with (done, total, what), True or False for bars or none, or
+            progress: A function that is called with (done, total, what), True or False for bars or none;
                 None for bars on a terminal.
 
         Returns:
-            The wide table, ready to be asked.
+            The wide table.
 
         Raises:
             QueryError: An argument is not what it should be, or a question has no meaning here.
@@ -273,6 +277,7 @@ class JoinGraph:
             Question(kept_groups(group_by), where),
             memory_limit=memory_limit,
             maintenance=maintenance,
+            grain=self.grain,
         )
         wide = WideTable(branch)
         wide.refresh(progress)
@@ -302,10 +307,8 @@ class JoinGraph:
         return check_graph(self.engine, schema, tree, progress)
 
     def __repr__(self) -> str:
-        lines = [f"JoinGraph on {self.engine.name}"]
-        lines += [f"  {name}({', '.join(r.columns)})" for name, r in self._relations.items()]
-        lines += [f"  {join}" for join in self._joins]
-        return "\n".join(lines)
+        lines = declarations(self._relations, self._joins)
+        return "\n".join([f"JoinGraph on {self.engine.name}", *(f"  {line}" for line in lines)])
 
 
 def open_tree(

@@ -21,6 +21,7 @@ from calitree.memory.report import Holding, Memory
 from calitree.progress import Progress
 from calitree.query.binder import MeasureLike, Measures, Question
 from calitree.query.groups import GroupBy
+from calitree.results.inflation import inflation
 from calitree.results.result import Result
 from calitree.saved.location import Saves, unchanged_since
 from calitree.saved.reader import read_tree
@@ -241,9 +242,18 @@ class TreeView:
             >>> wide.ask(Question(group_by=["store"])).rows()
             [{'store': 1, 'revenue': 30}, {'store': 2, 'revenue': 5}]
         """
-        branch = self.branch
+        branch, head = self.branch, self.branch.head
+        engine, is_main = branch.state.engine, branch.is_main
+
+        def rows(other: Question) -> list[dict[str, Any]]:
+            return Result(engine, answer(head, other, is_main)).rows()
+
         try:
-            return Result(branch.state.engine, answer(branch.head, question, branch.is_main))
+            return Result(
+                engine,
+                answer(head, question, is_main),
+                lambda: inflation(rows, question, head.state.measures),
+            )
         except RecursionError:
             raise QueryError(STACK_USED_UP) from None
 

@@ -265,7 +265,7 @@ def test_a_wrong_number_is_refused(capsys: Any) -> None:
         ("latency", 24),
         ("growth", 18),
         ("triangle", 12),
-        ("text", 22),
+        ("text", 24),
         ("deletes", 3),
         pytest.param("spark_star", 17, marks=[pytest.mark.spark, pytest.mark.slow]),
     ],

@@ -7,15 +7,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume
 from hypothesis import strategies as st
 
 import calitree as ct
 from calitree.wide_table import WideTable
 from tests.support.databases import Database, databases, join_size, questions
-from tests.support.engines import LOCAL, ON_SPARK, engine_named, spark_engine_named
+from tests.support.engines import LOCAL, ON_SPARK, engine_named
 from tests.support.oracle import MAX_JOIN, assert_answers
-from tests.support.scale import examples
+from tests.support.runners import run_local, run_reference, run_spark, spark_engines
 
 
 def without_last(database: Database) -> tuple[Database, str, dict[str, str]]:
@@ -68,27 +68,18 @@ def check(engine: Any, data: st.DataObject, deltas: int) -> None:
         assert_answers(wide, database, pivot, data, deltas)
 
 
-@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck), deadline=None)
-@given(data=st.data())
-def test_reference(data: st.DataObject) -> None:
-    check("reference", data, deltas=2)
+def test_reference() -> None:
+    run_reference(check, 60, deltas=2)
 
 
-@settings(max_examples=examples(300), suppress_health_check=list(HealthCheck), deadline=None)
-@given(data=st.data())
-def test_local(data: st.DataObject) -> None:
-    check(engine_named(data.draw(st.sampled_from(LOCAL), label="engine")), data, deltas=3)
+def test_local() -> None:
+    run_local(check, 300, deltas=3)
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("engine", ON_SPARK)
 def test_spark(spark: Any, tmp_path: Path, engine: str) -> None:
-    @settings(max_examples=examples(4), suppress_health_check=list(HealthCheck), deadline=None)
-    @given(data=st.data())
-    def run(data: st.DataObject) -> None:
-        check(spark_engine_named(engine, spark, tmp_path), data, deltas=1)
-
-    run()
+    run_spark(check, spark_engines(engine, spark, tmp_path), 4, deltas=1)
 
 
 # -- by hand ---------------------------------------------------------------------------------------

@@ -10,16 +10,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume
 from hypothesis import strategies as st
 
 import calitree as ct
 from calitree import SchemaError
-from tests.properties.test_outer_joins import outer_databases
+from tests.properties.test_outer_joins import REFUSALS, outer_databases
 from tests.support.databases import Database, questions
-from tests.support.engines import LOCAL, engine_named, spark_engine_named
 from tests.support.oracle import assert_answers
-from tests.support.scale import examples
+from tests.support.runners import run_local, run_reference, run_spark, spark_engines
 
 
 @st.composite
@@ -71,33 +70,23 @@ def check(engine: Any, data: st.DataObject, deltas: int) -> None:
         database = with_addition(database, name, table, on)
     if data.draw(st.booleans(), label="refresh"):
         wide.refresh()
-    assert_answers(wide, database, pivot, data, deltas)
+    assert_answers(wide, database, pivot, data, deltas, REFUSALS)
     if engine != "reference" and data.draw(st.booleans(), label="saved"):
         with TemporaryDirectory() as directory:
             wide.save(f"{directory}/tree")
             opened = ct.open(f"{directory}/tree", engine=engine)
-            assert_answers(opened, database, pivot, data, 1)
+            assert_answers(opened, database, pivot, data, 1, REFUSALS)
 
 
-@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck), deadline=None)
-@given(data=st.data())
-def test_reference(data: st.DataObject) -> None:
-    check("reference", data, deltas=2)
+def test_reference() -> None:
+    run_reference(check, 60, deltas=2)
 
 
-@settings(max_examples=examples(100), suppress_health_check=list(HealthCheck), deadline=None)
-@given(data=st.data())
-def test_local(data: st.DataObject) -> None:
-    """Half of the cases as if every table were large."""
-    check(engine_named(data.draw(st.sampled_from(LOCAL), label="engine")), data, deltas=3)
+def test_local() -> None:
+    run_local(check, 100, deltas=3)
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("engine", ["spark", "hybrid, files"])
 def test_spark(spark: Any, tmp_path: Path, engine: str) -> None:
-    @settings(max_examples=examples(3), suppress_health_check=list(HealthCheck), deadline=None)
-    @given(data=st.data())
-    def run(data: st.DataObject) -> None:
-        check(spark_engine_named(engine, spark, tmp_path), data, deltas=1)
-
-    run()
+    run_spark(check, spark_engines(engine, spark, tmp_path), 3, deltas=1)

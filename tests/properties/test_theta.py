@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import calitree as ct
 from calitree.apps.verify.check import compare
-from calitree.engines.local.theta import pairs, theta
+from calitree.engines.local.theta import pairs, theta, theta_join
 from tests.support.databases import questions
 from tests.support.engines import LOCAL, ON_SPARK, engine_named, spark_engine_named
 from tests.support.scale import examples
@@ -75,11 +75,12 @@ def what_if(
 
 
 @contextmanager
-def patched(block: int) -> Iterator[None]:
-    """Such that pairs are tried in small blocks, or rather than many look-ups."""
+def patched(block: int, rows_per_key: int) -> Iterator[None]:
+    """Such that pairs are tried in small blocks, or rather than many look-ups; and keys are few."""
     with (
         patch.object(pairs, "BLOCK_PAIRS", block),
         patch.object(theta, "MAX_PROBES_PER_ROW", 0 if block == 1 else 4),
+        patch.object(theta_join, "MIN_ROWS_PER_KEY", rows_per_key),
     ):
         yield
 
@@ -98,7 +99,9 @@ def test_local(tmp_path: Path) -> None:
     def run(data: st.DataObject) -> None:
         engine = data.draw(st.sampled_from(LOCAL), label="engine")
         directory = tmp_path if data.draw(st.integers(0, 4), label="saved") == 0 else None
-        with patched(data.draw(st.sampled_from([1, 1 << 20]), label="pairs of a block")):
+        block = data.draw(st.sampled_from([1, 1 << 20]), label="pairs of a block")
+        rows_per_key = data.draw(st.sampled_from([0, 8]), label="rows of a key")
+        with patched(block, rows_per_key):
             check(engine_named(engine), data, 3, directory)
 
     run()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import io
 from pathlib import Path
 
@@ -61,6 +63,18 @@ def test_every_byte_is_compared(tmp_path: Path) -> None:
                 read(str(path), digest)
         reader.seek((at + 64) % len(content))
         assert len(reader.read(1)) == 1, "another block is whole"
+
+
+def test_files_of_earlier_formats_have_other_digests(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(CONTENT)
+    blocks = [CONTENT[at : at + 64] for at in range(0, len(CONTENT), 64)]
+    joined = b"".join(hashlib.sha256(block).digest()[:8] for block in blocks)
+    digest = FileDigest(len(CONTENT), 64, base64.b64encode(joined).decode())
+    assert read_verified(str(path), digest) == CONTENT
+    path.write_bytes(CONTENT[:-1] + b"x")
+    with pytest.raises(ct.DamagedError):
+        read_verified(str(path), digest)
 
 
 def test_what_is_read(tmp_path: Path) -> None:

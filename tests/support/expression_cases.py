@@ -184,6 +184,25 @@ nullif(i, 0) | nullif(x, 0) | nullif(x, y) | nullif(s, u) | nullif(i, null) | nu
 nullif(m, q) | nullif(d, '2020-02-29') | nullif(b, true)
 """
 
+NAMED = """
+sign(i) | sign(x) | trunc(x) | trunc(m) | trunc(i) | log10(y) | log2(x) | sin(y) | cos(y) | tan(y)
+asin(y) | acos(y) | atan(x) | atan2(y, x) | degrees(y) | radians(y) | isnan(x) | isinf(x)
+isfinite(x) | xor(i, 5) | i & 7 | ~ i | (i & 15) << 2 | i >> 1 | i // 3 | i // j
+mod(i, 3) | log(2, y) | replace(s, 'a', u) | replace(s, '', 'x') | left(s, -2) | right(s, 2)
+right(s, i) | starts_with(s, u) | ends_with(s, 'b') | contains(s, 'ï') | strpos(s, 'x')
+position(u in s) | ltrim(s) | rtrim(s) | trim(s, 'a ') | lpad(s, 7, 'xy') | rpad(s, 3, 'é')
+repeat(u, 2) | reverse(s) | split_part(s, 'a', 2) | split_part(s, '', -1) | substring(s, -3, 2)
+substring(s, 2, -1) | substring(s, 0, 3) | substring(s, i, j) | regexp_matches(s, 'a.b')
+regexp_full_match(u, '[a-z]+') | regexp_replace(s, '(a)', '<\\1>', 'g') | regexp_replace(s, 'a', '$')
+regexp_extract(s, '([a-z])(.)', 2) | s ~ 'x$' | s similar to 'a.b' | s like 'a!_%' escape '!'
+extract(isoyear from d) | extract(microsecond from t) | extract(century from t) | extract(epoch from z)
+extract(julian from d) | d + 7 | d - e | t - v > interval '1 day' | extract(day from t - v)
+d + interval '1' month | t - interval '1 year 2 days 03:00:00' | z + interval '1' quarter
+d + interval (i % 100) day | date_trunc('decade', v + interval '30 years') | date_diff('hour', v, t)
+date_diff('week', d, e) | strftime(t, '%Y-%m-%d %H:%M:%S.%f %a %B %p %U') | last_day(d) | dayname(d)
+epoch_us(t) | (i, s) in ((1, ' pad '), (0, '')) | (i, j) not in ((1, -3), (null, 4))
+"""
+
 LOGIC = """
 b and c | b or c | not b | b and null | b or null | not (b and not c) | b and i > 0 or c
 b is null | b is not null | b is true | b is false | b is not true | b is not false | x is null
@@ -248,8 +267,9 @@ def _texts(block: str) -> list[str]:
     return [text.strip() for line in block.strip().splitlines() for text in line.split(" | ")]
 
 
-TEXTS = [text.format(sign) for text in _texts(_COMPARED) for sign in _OPERATORS]
-for _block in (ARITHMETIC, FUNCTIONS, LOGIC, CHOICES, CASTS, OTHER):
+TEXTS = ["i | 8", "z - cast(t as timestamptz) = interval '0 days'"]
+TEXTS += [text.format(sign) for text in _texts(_COMPARED) for sign in _OPERATORS]
+for _block in (ARITHMETIC, FUNCTIONS, NAMED, LOGIC, CHOICES, CASTS, OTHER):
     TEXTS += _texts(_block)
 
 

@@ -35,6 +35,7 @@ SHAPES = (
     "{a}.{n} < {b}.{n} and {a}.{x} > {b}.{x}",
     "{a}.{n} < {b}.{n} or {a}.{x} = {b}.{x}",
     "{a}.k < {b}.k",
+    "coalesce({a}.{n}, 1) < {b}.{n}",
     "{a}.k <= {b}.k and {b}.{x} > 1 and {a}.{n} <> {b}.{n}",
 )
 

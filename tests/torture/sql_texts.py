@@ -116,6 +116,12 @@ CHOICES = {
     "integer": INTEGER_TYPES,
     "part": PARTS,
     "unit": UNITS,
+    "longer": ("century", "decade", "isoyear", "yearweek", "dow", "isodow", "epoch", "microsecond"),
+    "span": ("1 month", "-1 year", "90 days", "1 month -1 day", "36 hours", "00:00:01.5"),
+    "count": ("0", "1", "2", "-1", "5", "-9"),
+    "regex": ("'a.?[ab]'", "'^[a-z]+$'", "'(é|ß)'", "'[0-9]+'", "'\\W'", "'ab?'"),
+    "format": ("'%Y-%m-%d'", "'%H:%M:%S.%f'", "'%B %-m, %y'", "'%j %U %W %V %G'", "'%I %p'"),
+    "escaped": ("'a!_%'", "'%!%%'", "'a!ab'", "'!!%'", "'%!_b'"),
 }
 
 FORMS = {
@@ -144,6 +150,22 @@ FORMS = {
             "{number}::double",
         ),
         "cast(digits as {integer|double})",
+        *("sign({NUMBER})", "trunc({NUMBER})", "mod({NUMBER}, {NUMBER})", "{i32|i64|u8} // {i8|3}"),
+        *(
+            "{i8|i32|i64|7} & {i16|3}",
+            "{i32|5} | {i8|i64}",
+            "(~ {i8|i64})",
+            "xor({i32|i8}, {i64|7})",
+        ),
+        *("{i32|100} >> {1|2|u8}", "{u8|1} << {0|1|2}", "log10({NUMBER})", "log2({NUMBER})"),
+        *("atan({NUMBER})", "strpos({TEXT}, {TEXT})", "position({text} in {TEXT})"),
+        *(
+            "{day} - {day}",
+            "date_diff('{unit}', {DAY}, {TIME})",
+            "date_diff('{unit}', {TIME}, {TIME})",
+        ),
+        *("extract({part} from {TIME})", "extract({longer} from {TIME})", "epoch_us({TIME})"),
+        *("date_part('{part}', {DAY})", "extract({day|hour|minute} from {ts|ts2} - {d|ts|ts2})"),
     ),
     "text": (
         *("{text} || {text}", "{text} || {text} || {text}", "lower({TEXT})", "upper({TEXT})"),
@@ -154,6 +176,24 @@ FORMS = {
         *("cast({i8|i32|i64|dec|u32} as varchar)", "{b|d|ts|i16|digits}::text"),
         *("cast({TRUTH} as varchar)", "cast({DAY} as text)", "cast({TIME} as varchar)"),
         "if({TRUTH}, {TEXT}, {TEXT})",
+        *(
+            "left({TEXT}, {count})",
+            "right({TEXT}, {count})",
+            "reverse({TEXT})",
+            "repeat({s|s2}, {2|0})",
+        ),
+        *("replace({TEXT}, {TEXT}, {TEXT})", "ltrim({TEXT})", "rtrim({TEXT}, {TEXT})"),
+        *(
+            "trim({TEXT}, {TEXT})",
+            "lpad({TEXT}, {count}, {'x'|'éß'})",
+            "rpad({TEXT}, {count}, {'-'|'ab'})",
+        ),
+        *("split_part({TEXT}, {TEXT}, {count})", "substring({TEXT}, {count}, {count})"),
+        *(
+            "concat({TEXT}, {i32|b|d|dec}, {TEXT})",
+            "regexp_replace({TEXT}, {regex}, {'x'|'[\\0]'})",
+        ),
+        *("regexp_extract({TEXT}, {regex})", "strftime({TIME}, {format})", "dayname({DAY})"),
     ),
     "truth": (
         *("{number} {comparison} {number}",) * 4,
@@ -173,6 +213,17 @@ FORMS = {
         *("{text} not ilike {pattern}", "coalesce({TRUTH}, {TRUTH})", "nullif({TRUTH}, {TRUTH})"),
         *("case when {TRUTH} then {TRUTH} else {TRUTH} end", "if({TRUTH}, {TRUTH}, {TRUTH})"),
         *("cast({NUMBER} as boolean)", "try_cast({TEXT} as boolean)", "{number}::boolean"),
+        *("starts_with({TEXT}, {TEXT})", "ends_with({TEXT}, {TEXT})", "isnan({NUMBER})"),
+        *("regexp_matches({TEXT}, {regex})", "{text} ~ {regex}", "{text} similar to {regex}"),
+        *("{text} like {escaped} escape '!'", "{text} ilike {escaped} escape '!'"),
+        *(
+            "({number}, {text}) in (({NUMBER}, {TEXT}), (1, null))",
+            "({i8|i32}, {s|s2}) not in ((1, 'a'))",
+        ),
+        *(
+            "{time} - {time} > interval '{1 day|36 hours|-1 week}'",
+            "{day} <= {day} + interval '{span}'",
+        ),
         *("greatest({TRUTH}, {TRUTH})", "{any} is null {comparison} {truth}"),
         "{number} {comparison} {number} is {null|not null|true|not false}",
     ),
@@ -181,6 +232,7 @@ FORMS = {
         *("cast({TIME} as date)", "coalesce({DAY}, {DAY})", "nullif({DAY}, {DAY})"),
         *("greatest({DAY}, {DAY})", "least({DAY}, {DAY})", "try_cast({s|digits} as date)"),
         *("case when {TRUTH} then {DAY} else {DAY} end", "{time}::date"),
+        *("{day} + {1|-30|cast(i8 as int)}", "{day} - {7|i16::int}", "last_day({TIME})"),
     ),
     "time": (
         *(
@@ -192,5 +244,8 @@ FORMS = {
         *("least({TIME}, {DAY})", "case when {TRUTH} then {TIME} else {TIME} end"),
         *("cast({TIME} as timestamptz)", "cast({TIME} as timestamp)"),
         *("try_cast({s2|digits} as timestamp)", "{day}::timestamp"),
+        *("{day} + interval '{span}'", "{time} - interval '{span}'", "interval '{span}' + {time}"),
+        *("{time} + interval ({i8|2}) {month|day|hour}", "{day} - {i8|3} * interval '1 month'"),
+        *("date_trunc('{decade|century|second|millisecond}', {TIME})", "{time} + to_days({i8|1})"),
     ),
 }

@@ -152,7 +152,7 @@ def check(outcomes: Counter[str]) -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_texts_mean_what_they_mean_in_duckdb(seed: int) -> None:
-    check(compared(seed, 2_000))
+    check(compared(seed, 1_000))
 
 
 @pytest.mark.slow

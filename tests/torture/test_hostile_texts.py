@@ -314,7 +314,7 @@ def _below(left: int, ask: Any) -> Any:
         "x = " + "9" * 5_000,
         "x = 1e",
         "round(f, 999999999) = 1",
-        "substring(t, 99999999999) = 'a'",
+        "lpad(t, 99999999999, 'x') = 'a'",
         "t = '\0'",
         "t = '\ud800'",
         "x > 1 -- \udfff",

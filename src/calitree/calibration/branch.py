@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
+from calitree.calibration.as_of.matches import with_matches
 from calitree.calibration.calibrate import calibrate, messages_of, refresh
 from calitree.calibration.planning.plan import Plan
 from calitree.calibration.revisions import Change, updated
@@ -16,11 +17,13 @@ from calitree.engines.api.protocol import Engine, budget_of
 from calitree.errors import ConflictError, QueryError, UpdateError
 from calitree.interrupts import uninterrupted
 from calitree.jointree.hypertree import Hypertree
+from calitree.jointree.joins.as_of import conflicting
 from calitree.jointree.schema import Relation, Schema
 from calitree.memory.budget import default_limit
 from calitree.process.locks import Rank, SharedLock
 from calitree.progress import Progress
 from calitree.query.binder import MeasureLike, Question
+from calitree.query.grain import DefaultGrain
 
 TOTAL = Question()
 
@@ -69,6 +72,7 @@ class Branch:
         *,
         memory_limit: int | None = None,
         maintenance: Mode = "lazy",
+        grain: DefaultGrain = None,
     ) -> Branch:
         """A tree that has no message yet: `refresh` computes all of them, a query those it needs."""
         if tree.relations != schema.attributes_of:
@@ -77,7 +81,9 @@ class Branch:
             )
         limit = default_limit() if memory_limit is None else memory_limit
         store = Store(limit, budget=budget_of(engine))
-        state = TreeState(engine, tree, dict(measures), pivot, store, maintenance=maintenance)
+        state = TreeState(
+            engine, tree, dict(measures), pivot, store, maintenance=maintenance, grain=grain
+        )
         return cls(Snapshot(state, 0, schema).checked())
 
     def extended(self, schema: Schema, tree: Hypertree) -> Branch:
@@ -123,14 +129,13 @@ class Branch:
     def update(self, changes: Mapping[str, Change]) -> int:
         """Make the next version by changes of some relations; its number."""
         with self.lock:
-            engine, relations = self.state.engine, self.head.schema.relations
-            return self.advance(
-                {
-                    n: updated(engine, relations[n], change)
-                    for n, change in changes.items()
-                    if change
-                }
-            )
+            engine, schema = self.state.engine, self.head.schema
+            changed = {
+                n: updated(engine, schema.relations[n], change)
+                for n, change in changes.items()
+                if change
+            }
+            return self.advance(with_matches(engine, schema, changed))
 
     def advance(self, changed: Mapping[str, Relation]) -> int:
         """Make the next version, in which these relations are replaced; its number."""
@@ -163,7 +168,7 @@ class Branch:
                 target.check_present()
                 ours = self.head.changed_from(then)
                 theirs = target.head.changed_from(then)
-                both = sorted(ours.keys() & theirs.keys())
+                both = conflicting(self.head.schema, ours, theirs)
                 if both:
                     raise ConflictError(
                         f"{', '.join(both)} changed since this was supposed (at version {then.number}; "

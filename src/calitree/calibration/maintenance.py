@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 
 from calitree.calibration.compilation.call import Call
 from calitree.calibration.compilation.wiring import Wiring
-from calitree.calibration.message import Message, MessageKey, column_names
+from calitree.calibration.message import Message, MessageKey, column_names, rows_column
 from calitree.calibration.planning.placement import Placement
 from calitree.calibration.planning.plan import Measured, Send, Step
 from calitree.calibration.planning.staleness import Available
@@ -30,7 +30,7 @@ from calitree.engines.api.protocol import updatable
 from calitree.engines.api.signed import Linear, Signed
 from calitree.jointree.bag import Edge
 from calitree.jointree.schema import Schema
-from calitree.query.annotation import COUNT, Aggregate
+from calitree.query.annotation import Aggregate
 
 Past = frozenset[tuple[str, int]]
 """Relations that are not read as they are now, each with the revision that it is read at."""
@@ -145,7 +145,7 @@ class Maintenance:
             return old
         if any(delta.only_keys for delta in deltas):
             return self._recomputed(edge, old, plus + minus)
-        rows = self._columns(edge).get(COUNT)
+        rows = rows_column(self._columns(edge))
         table = self.engine.add(self._output(edge), [old, *plus], minus, rows)
         return self._recomputed(edge, old, plus + minus) if table is None else table
 

@@ -44,9 +44,8 @@ _KEY_TEXT = reader(tuple[str, str, tuple[str, ...]])
 _ANNOTATION = reader(AnnotationText)
 _Texts: TypeAlias = tuple[str, ...]
 _Scalars: TypeAlias = tuple[Scalar, ...]
-_AGGREGATE_TEXT = reader(
-    tuple[tuple[str, _Texts, _Texts, _Texts, _Scalars, _Scalars, bool], _Texts]
-)
+_SemiringText: TypeAlias = tuple[str, _Texts, _Texts, _Texts, _Scalars, _Scalars, bool]
+_AGGREGATE_TEXT = reader(tuple[_SemiringText, _Texts] | tuple[_SemiringText, _Texts, _Texts])
 
 
 @dataclass(frozen=True)
@@ -135,7 +134,8 @@ def digest_of(text: str) -> str:
 
 def aggregate_text(aggregate: Aggregate) -> str:
     """The text of a message's column."""
-    return _text([aggregate.semiring, sorted(map(_annotation, aggregate.lifts))])
+    grain = [sorted(aggregate.grain)] if aggregate.grain else []
+    return _text([aggregate.semiring, sorted(map(_annotation, aggregate.lifts)), *grain])
 
 
 def _annotation(annotation: Annotation) -> str:
@@ -286,6 +286,11 @@ class Shelved:
 
     def _fields(self, kind: str) -> list[Any]:
         return [fields for _, (name, *fields) in self._parts[1] if name == kind]
+
+
+def rows_column(names: Mapping[Aggregate, str]) -> str | None:
+    """The column that counts rows, if there is one."""
+    return next((name for aggregate, name in names.items() if aggregate.is_count), None)
 
 
 def column_names(aggregates: Iterable[Aggregate]) -> dict[Aggregate, str]:

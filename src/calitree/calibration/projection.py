@@ -22,7 +22,7 @@ from calitree.engines.api.contraction import (
 from calitree.engines.api.protocol import Engine
 from calitree.errors import SavedError
 from calitree.query.annotation import COUNT
-from calitree.query.binder import Query
+from calitree.query.binder import FOLD, Query
 from calitree.sql.nodes import column, kind_of
 from calitree.types import Kind, kind_of_arrow
 
@@ -61,6 +61,12 @@ class Projection:
         grouped = (text for text, _ in self.query.group_by)
         return (*grouped, *(name for name, _ in self.query.measures))
 
+    @cached_property
+    def parts(self) -> tuple[Projection, ...]:
+        """Those of the queries that its query is answered by; itself, if it is the only one."""
+        parts = self.query.parts
+        return (self,) if len(parts) == 1 else tuple(map(Projection, parts))
+
     def folded(self, engine: Engine, absorbed: Table) -> Table:
         """What is absorbed, grouped once more by the attributes that are expressions over others."""
         query = self.query
@@ -96,6 +102,7 @@ class Projection:
                 ours = stored_parts(f"a{i}", aggregate.semiring)
                 theirs = stored_parts(names[aggregate], aggregate.semiring)
                 swap |= dict(zip(ours, theirs, strict=True))
+            swap |= {f"f{i}": self.query.folds[fold] for i, fold in enumerate(measure.folds)}
             formulas[name] = measure.final.transform(_renamed, swap)
         return formulas
 
@@ -150,6 +157,8 @@ class Projection:
             for part, zero in zip(parts, aggregate.semiring.zero, strict=True):
                 dtype = absorbed.schema.field(part).type
                 zeros[part] = pa.array([zero], None if pa.types.is_null(dtype) else dtype)
+        for fold, name in self.query.folds.items():
+            zeros[name] = pa.array([fold.over_nothing], absorbed.schema.field(name).type)
         return pa.table(zeros)
 
 
@@ -163,7 +172,39 @@ def _compute(formula: exp.Expr, dtype: pa.DataType | None) -> Compute:
     run = compile(formula)
     if dtype is not None and kind_of_arrow(dtype).is_number:
         return _stored(run, dtype)
-    return _column(formula.name, run) if isinstance(formula, exp.Column) else run
+    if isinstance(formula, exp.Column):
+        return _column(formula.name, run)
+    guarded = _guarded(formula)
+    if guarded is None:
+        return run
+    count, value = guarded
+    is_column, is_float = isinstance(value, exp.Column), kind_of(formula) is Kind.FLOAT
+    return _if_counted(count, _compute(value, None), run, (is_column, is_float))
+
+
+def _if_counted(count: str, value: Compute, run: Compute, is_a: tuple[bool, bool]) -> Compute:
+    """CASE WHEN count > 0 THEN value END.
+
+    By `run` only where some group has a count of 0 and `value`, which `is_a` column and a float or not, may
+    fail for it.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    is_column, is_float = is_a
+
+    def column(columns: dict[str, Any], length: int) -> Any:
+        counts = columns[count]
+        if length and counts.type == pa.int64() and not counts.null_count:
+            chunks = counts.chunks if isinstance(counts, pa.ChunkedArray) else (counts,)
+            is_counted = all(chunk.to_numpy().min(initial=1) > 0 for chunk in chunks)
+            values = value(columns, length) if is_counted or is_column else None
+            if values is not None and (not is_float or values.type == pa.float64()):
+                null = pa.scalar(None, values.type)
+                return values if is_counted else pc.if_else(pc.greater(counts, 0), values, null)
+        return run(columns, length)
+
+    return column
 
 
 def _stored(compute: Compute, dtype: pa.DataType) -> Compute:
@@ -194,16 +235,23 @@ def _column(name: str, compute: Compute) -> Compute:
     import pyarrow as pa
 
     plain = (pa.int64(), pa.float64(), pa.string(), pa.bool_(), pa.date32())
+    is_fold = name.startswith(FOLD)
 
     def column(columns: dict[str, Any], length: int) -> Any:
         values = columns[name]
-        return values if values.type in plain else compute(columns, length)
+        return values if is_fold or values.type in plain else compute(columns, length)
 
     return column
 
 
 def _of_some_rows(node: exp.Expr, count: str | None) -> exp.Expr:
     """CASE WHEN count > 0 THEN x END where there are rows: x."""
+    guarded = _guarded(node)
+    return guarded[1] if guarded is not None and guarded[0] == count else node
+
+
+def _guarded(node: exp.Expr) -> tuple[str, exp.Expr] | None:
+    """The count and x of CASE WHEN count > 0 THEN x END; None if a node is something else."""
     if isinstance(node, exp.Case) and node.args.get("default") is None:
         (branch, *others) = node.args["ifs"]
         condition = branch.this
@@ -211,12 +259,10 @@ def _of_some_rows(node: exp.Expr, count: str | None) -> exp.Expr:
             not others
             and isinstance(condition, exp.GT)
             and isinstance(condition.this, exp.Column)
-            and condition.this.name == count
             and condition.expression.name == "0"
         ):
-            value: exp.Expr = branch.args["true"]
-            return value
-    return node
+            return condition.this.name, branch.args["true"]
+    return None
 
 
 def _renamed(node: exp.Expr, swap: dict[str, str]) -> exp.Expr:

@@ -33,6 +33,7 @@ from calitree.jointree.schema import Relation, Schema
 from calitree.memory.budget import Budget
 from calitree.memory.budgeted_cache import BudgetedCache
 from calitree.query.binder import MeasureLike, Query, Question, bind
+from calitree.query.grain import GrainMeasure
 from calitree.query.measure import Measure, measure_of
 from calitree.types import Kind
 
@@ -172,9 +173,10 @@ class Snapshot:
 
     # -- what is asked ---------------------------------------------------------------------------
 
-    def bind(self, question: Question) -> Projection:
-        """What a question means here: its query, and how its answer is computed."""
-        return self.bindings.projections.of(question.key, lambda: self._projection(question))
+    def bind(self, question: Question, key: object = None) -> Projection:
+        """What a question means here: its query, and how its answer is computed. Its key may be given."""
+        key = question.key if key is None else key
+        return self.bindings.projections.of(key, lambda: self._projection(question))
 
     def _projection(self, question: Question) -> Projection:
         query = bind(self.schema, self.state.measures, self._measure, question)
@@ -210,8 +212,10 @@ class Snapshot:
     def _measure(self, given: MeasureLike, joined: tuple[str, ...]) -> Measure:
         """A measure, compiled; most questions ask for the pivot's measures."""
         return self.bindings.measures.of(
-            (given, joined) if isinstance(given, str) else None,
-            lambda: measure_of(given, remaining_schema(self.schema, joined), joined),
+            (given, joined) if isinstance(given, str | GrainMeasure) else None,
+            lambda: measure_of(
+                given, remaining_schema(self.schema, joined), joined, self.state.grain
+            ),
         )
 
     # -- where annotations stand -----------------------------------------------------------------
@@ -243,12 +247,12 @@ class Snapshot:
 
     def cube_pivot(self, question: Question) -> Placement:
         """One more pivot; its filters stand where the first one's do."""
-        return with_bindings(self.placement(self.bind(question).query), self.pivot)
+        return with_bindings(self.placement(self.bind(question).query.calibrated), self.pivot)
 
     @cached_property
     def pivot(self) -> Placement:
         """The pivot's annotations; its filters stand where they stood in the first version."""
-        placement = self.placement(self.bind(self.state.pivot).query)
+        placement = self.placement(self.bind(self.state.pivot).query.calibrated)
         if self.state.bound is None:
             placement = self._bound(placement)
             self.state.bound = {str(p): bag for p, bag in placement.bound.items()}

@@ -19,6 +19,7 @@ from calitree.jointree.schema import Relation
 from calitree.memory.budgeted_cache import BudgetedCache
 from calitree.process.locks import BriefLock
 from calitree.query.binder import MeasureLike, Question
+from calitree.query.grain import DefaultGrain
 from calitree.storage.file_log import FileLog
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ class TreeState:
     """How many combinations of values separators had when the tree was last calibrated."""
     cube_pivots: tuple[Question, ...] = ()
     """More pivots, those of cubes: their messages are kept and refreshed as the first one's are."""
+    grain: DefaultGrain = None
+    """How often rows count in measures that do not say it."""
     arrow_types: dict[str, ArrowTypes] = field(default_factory=dict)
     """The columns of relations, where they were asked for."""
 
@@ -86,6 +89,8 @@ class TreeState:
         self.partner_keys = BudgetedCache[object, Table](budget, "plans", NBYTES, limit=limit)
         """The keys of optional sides of outer joins, at some revisions."""
         self.default_rows = BudgetedCache[object, Table](budget, "plans", NBYTES)
+        self.unique_keys = BudgetedCache[object, bool](budget, "plans", lambda _: 200, limit=limit)
+        """Whether relations, at some revisions, have each key once."""
         self._lock = BriefLock()
 
     def types_of(self, relation: Relation) -> ArrowTypes:

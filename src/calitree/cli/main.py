@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from calitree.apps.verify import Verification
 from calitree.cli.check import check
 from calitree.cli.formats import check_format, write
+from calitree.cli.functions import functions
 from calitree.cli.model import ModelFile
 from calitree.cli.options import (
     Allow,
@@ -143,6 +144,7 @@ def calibrate(
 
 
 app.command()(check)
+app.command()(functions)
 
 
 @app.command()
@@ -202,6 +204,8 @@ def query(
         return
     result = wide.query(**asked)
     write(result, form, output)
+    for warning in wide.plan(**asked).warnings:
+        notice(warning)
     if not result.exact:
         notice("sums did not fit 38 digits, and went on as floating point")
 

@@ -12,10 +12,12 @@ left = "sales"
 right = "stores"
 on = "store_nbr"                      # or ["k1", "k2"], or {left_column = "right_column"}
                                       # condition = "sales.day >= stores.opened" beside or instead of it
+                                      # asof = "day", tolerance = "7 days": the latest at or before
 
 [measures]
 n = "count(*)"
 revenue = "sum(sales.price)"
+employees = { text = "sum(stores.employees)", grain = "stores" }   # each store once
 
 [pivot]                               # may be left out
 group_by = ["stores.city"]            # or {name = "month(sales.day)"}
@@ -33,16 +35,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from calitree.errors import ModelError, did_you_mean, shortened
+from calitree.errors import ExpressionError, ModelError, did_you_mean, shortened
 from calitree.join_graph import JoinGraph
 from calitree.progress import Progress
+from calitree.query.grain import GrainMeasure, measure
 from calitree.query.groups import GroupBy, kept_groups
 from calitree.storage.filesystem import check_path, expanded, is_url
 from calitree.storage.listing import looks_like_a_path
 from calitree.wide_table import WideTable
 
 SECTIONS = ("relations", "columns", "joins", "measures", "pivot")
-JOIN = ("left", "right", "on", "condition", "how", "nulls")
+JOIN = ("left", "right", "on", "condition", "asof", "tolerance", "how", "nulls")
 PIVOT = ("group_by", "where")
 
 MAX_BYTES = 1 << 20
@@ -61,7 +64,7 @@ class ModelFile:
     path: Path
     relations: Mapping[str, Any]
     joins: tuple[Mapping[str, Any], ...]
-    measures: Mapping[str, str]
+    measures: Mapping[str, str | GrainMeasure]
     group_by: GroupBy = ()
     where: str | None = None
     columns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -82,13 +85,13 @@ class ModelFile:
             raise ModelError(f"{path}: each join is a [[joins]] of its own.")
         for number, join in enumerate(joins, 1):
             _only(path, f"join {number}", join, JOIN)
-            for key in JOIN[:2] if "condition" in join else JOIN[:3]:
+            for key in JOIN[:2] if {"condition", "asof"} & join.keys() else JOIN[:3]:
                 if key not in join:
                     raise ModelError(f"{path}: join {number} does not say {key!r}.")
-        measures = _table(path, given, "measures") or {"n": "count(*)"}
-        for name, text in measures.items():
-            if not isinstance(text, str):
-                raise ModelError(f"{path}: measure {name} is SQL text, not {text!r}.")
+        measures = {
+            name: _measure(path, name, entry)
+            for name, entry in _table(path, given, "measures").items()
+        }
         pivot = _table(path, given, "pivot")
         _only(path, "[pivot]", pivot, PIVOT)
         group_by = pivot.get("group_by", [])
@@ -98,7 +101,7 @@ class ModelFile:
             path=path,
             relations=relations,
             joins=tuple(joins),
-            measures=measures,
+            measures=measures or {"n": "count(*)"},
             group_by=kept_groups(group_by),
             where=pivot.get("where"),
             columns=_columns(path, _table(path, given, "columns")),
@@ -169,6 +172,19 @@ def _table(path: Path, given: Mapping[str, Any], name: str) -> Mapping[str, Any]
     if not isinstance(section, dict):
         raise ModelError(f"{path}: {name} is a section, [{name}], not {section!r}.")
     return section
+
+
+def _measure(path: Path, name: str, given: Any) -> str | GrainMeasure:
+    """SQL text, or `{ text = "sum(employees)", grain = "stores" }`."""
+    if isinstance(given, str):
+        return given
+    if not isinstance(given, dict) or not isinstance(given.get("text"), str):
+        raise ModelError(f"{path}: measure {name} is SQL text, not {given!r}.")
+    _only(path, f"measure {name}", given, ("text", "grain"))
+    try:
+        return measure(given["text"], given.get("grain"))
+    except ExpressionError as error:
+        raise ModelError(f"{path}: measure {name}: {error}") from None
 
 
 def _columns(path: Path, given: Mapping[str, Any]) -> Mapping[str, Mapping[str, str]]:

@@ -46,6 +46,7 @@ def warm_up() -> Path | None:
     _merge_covariances()
     _select_rows()
     _warm_up_texts()
+    _look_up_lists()
     _look_up_ranges()
     return directory_in_use()
 
@@ -75,27 +76,36 @@ def _merge_covariances() -> None:
 
 def _look_up_ranges() -> None:
     """Call every loop over ranges, with integers and doubles."""
+    from calitree.engines.local.annotation.values import Value
     from calitree.engines.local.theta.comparisons import Ordered
-    from calitree.engines.local.theta.ranges import MIN, SUM, RangeMatches, StabbedMatches
+    from calitree.engines.local.theta.ranges import RangeMatches, StabbedMatches, extreme, total
     from calitree.engines.local.theta.sorted_rows import SortedRows
 
-    values = Ordered(np.arange(2), None)
-    rows = SortedRows(values, None, 1)
-    ranges = rows.ranges([("<=", values)], np.zeros(2, np.int64))
-    for way, data in ((SUM, np.arange(2)), (MIN, np.arange(2)), (SUM, np.ones(2))):
-        RangeMatches(rows.order, [ranges]).combine(data, way)
-        StabbedMatches(rows.order, ranges, np.arange(2), 2).combine(data, way)
+    rows = SortedRows(Ordered(np.arange(2), None), None, 1)
+    for writeable in (True, False):  # arrays of Arrow are not
+        whole, doubles = np.arange(2), np.ones(2)
+        whole.flags.writeable = doubles.flags.writeable = writeable
+        ranges = rows.ranges([("<=", Ordered(whole, None))], np.zeros(2, np.int64))
+        for matches in (
+            RangeMatches(rows.order, [ranges]),
+            StabbedMatches(rows.order, ranges, None, 2),
+        ):
+            total(Value(whole), matches)
+            total(Value(doubles), matches)
+            extreme(Value(whole), matches, largest=False)
 
 
 def _select_rows() -> None:
     """Call the loops that list rows, by several ids, and by masks that may be written and that may not."""
     from calitree.engines.local.encoding.spaces import RowIndex
+    from calitree.engines.local.scan.distinct import mark_bits
     from calitree.engines.local.scan.scan import rows_of
 
     RowIndex(np.array([1, 2], np.int32), 3).rows(np.array([1, 2]))
 
     mask = np.ones(2, np.bool_)
     rows_of(mask)
+    mark_bits(np.arange(2), np.arange(2), mask, np.zeros((2, 1), np.uint64))
     mask.flags.writeable = False
     rows_of(mask)
 
@@ -112,6 +122,17 @@ def _warm_up_texts() -> None:
     wide.query(measures={"m": "min(t)"})
     for row in range(5):  # an index of values is built for the fourth
         wide.update("texts", delete=[{"t": str(row)}])
+
+
+def _look_up_lists() -> None:
+    """Call every loop that looks for values of a long list: close together, far apart, and texts."""
+    from calitree.sql.kernels.membership import ValueSet
+
+    near = pa.array([1, 2])
+    for values in (near, pa.array([0, 1 << 40])):
+        ValueSet(values, values.type).find(values)
+    for dtype in (pa.string(), pa.large_string()):
+        ValueSet(near.cast(pa.large_string()), dtype).find(near.cast(dtype))
 
 
 def _tables() -> dict[str, pa.Table]:

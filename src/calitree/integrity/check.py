@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Engine
+from calitree.integrity.as_of_findings import as_of_findings
 from calitree.integrity.edges import MeetingKeys
 from calitree.integrity.graph_findings import graph_findings
 from calitree.integrity.key_counts import Columns, KeyCounts, counts_by_key
@@ -37,7 +38,11 @@ def check_graph(
     Returns:
         What was seen.
     """
-    joins = [(join, _sides(schema, join)) for join in schema.joins if join.pairs]
+    joins = [
+        (join, _sides(schema, join))
+        for join in schema.joins
+        if join.pairs and schema.matches.keys().isdisjoint((join.left, join.right))
+    ]
     hows = dict(zip(schema.joins, effective_hows(schema.relations, schema.joins), strict=True))
     edges: list[EdgeCheck] = []
     findings = list(graph_findings(schema, tree))
@@ -58,6 +63,7 @@ def check_graph(
             meeting = MeetingKeys(schema, join, hows[join], (left, right))
             edges.append(meeting.edge)
             findings += meeting.findings()
+        findings += as_of_findings(engine, schema)
         listener.end(total)
     findings.sort(key=lambda finding: -SEVERITIES.index(finding.severity))
     return GraphCheck(tuple(edges), tuple(findings))

@@ -15,15 +15,12 @@ from calitree.integrity.comparison import (
     matched_keys,
     repeated_keys,
 )
-from calitree.integrity.key_counts import MORE_THAN_ONE, KeyCounts
+from calitree.integrity.key_counts import EXAMPLES, MORE_THAN_ONE, KeyCounts
 from calitree.integrity.report import EdgeCheck, EdgeSide, Finding, KeyExample, Severity
 from calitree.integrity.spelling import respelled
 from calitree.jointree.joins.join import Join
 from calitree.jointree.schema import Relation, Schema
 from calitree.types import Kind
-
-EXAMPLES = 5
-"""Keys that a finding shows."""
 
 MIN_RESPELLED_SHARE = 0.1
 """The part of the orphans from which on other spellings are a warning."""

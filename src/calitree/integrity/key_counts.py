@@ -30,6 +30,9 @@ from calitree.types import Kind
 ROWS = "rows"
 """The column of a message that counts rows; no attribute is called so, as these have a dot in them."""
 
+EXAMPLES = 5
+"""Keys that a finding shows."""
+
 MAX_COLLECTED_KEYS = 100_000
 """Of more keys only those with the most rows come to this process."""
 

@@ -1,4 +1,4 @@
-"""From a join graph to a hypertree: computed, or the user's own bags.
+"""From a join graph to a hypertree that is computed.
 
 An acyclic graph has a join tree, with one bag a relation. Of a cyclic one the ears, such as dimension
 tables, keep a bag each, and the relations of its core share bags, or stand around them (`redundant`).
@@ -6,10 +6,10 @@ tables, keep a bag each, and the relations of its core share bags, or stand arou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from itertools import combinations, pairwise
 
-from calitree.errors import SchemaError, TreeError, did_you_mean
+from calitree.errors import TreeError
 from calitree.jointree.bag import Bag, Edge
 from calitree.jointree.cycles import Attributes, Cut, cuts, cyclic_core
 from calitree.jointree.hypertree import Hypertree
@@ -184,79 +184,3 @@ def _work(costs: Mapping[str, float]) -> Callable[[Hypertree], tuple[float, floa
         return largest, round(sum(2 ** (bound - largest) for bound in bounds), 9)
 
     return work
-
-
-def given_tree(
-    schema: Schema,
-    bags: Mapping[str, Sequence[str]],
-    edges: Iterable[tuple[str, str]],
-    mapping: Mapping[str, str],
-) -> Hypertree:
-    """The user's own bags: each lists relations (for all their attributes) and columns.
-
-    A relation is mapped to the bag that `mapping` says, else to the first bag that lists it, else
-    to the first whose attributes cover it.
-    """
-    if not isinstance(bags, Mapping):
-        raise TreeError(f"bags is {{name: relations and columns}}; got {bags!r}.")
-    if not isinstance(edges, Iterable):
-        raise TreeError(f"edges is a list of pairs of bags; got {edges!r}.")
-    attributes = schema.attributes_of
-    listed = {bag: _listed(bag, contents) for bag, contents in bags.items()}
-    held = {bag: _attributes(schema, names) for bag, names in listed.items()}
-    relations: dict[str, list[str]] = {bag: [] for bag in bags}
-    for relation in schema.relations:
-        options = [bag for bag in bags if relation in listed[bag]]
-        options += [bag for bag in bags if attributes[relation] <= held[bag]]
-        bag = mapping.get(relation, next(iter(options), None))
-        if bag is None:
-            raise TreeError(f"Edge coverage: no bag holds relation {relation}.")
-        if bag not in relations:
-            raise TreeError(f"{relation} is mapped to {bag!r}, which is no bag.")
-        relations[bag].append(relation)
-    for name in mapping:
-        if name not in schema.relations:
-            hint = did_you_mean(str(name), schema.relations)
-            raise SchemaError(f"mapping names an unknown relation {name!r}.{hint}")
-    tree = Hypertree(
-        tuple(Bag(bag, held[bag], tuple(relations[bag])) for bag in bags),
-        tuple(tuple(edge) if isinstance(edge, list) else edge for edge in edges),
-        attributes,
-        schema.rows,
-    )
-    _check_outer(schema, tree)
-    return tree
-
-
-def _check_outer(schema: Schema, tree: Hypertree) -> None:
-    """Bags that are given must have the two sides of each outer join beside each other."""
-    for join, (preserved, optional) in outer_edges(schema, tree.bags).items():
-        others = set(tree.bag(optional).relations) - join.optional
-        if others:
-            raise TreeError(
-                f"Bag {optional} is the optional side of an outer join, so it cannot have "
-                f"{' and '.join(sorted(others))} too."
-            )
-        if optional not in tree.neighbours(preserved):
-            raise TreeError(
-                f"{optional} is the optional side of an outer join with {preserved}: there must be an edge "
-                "between these bags."
-            )
-
-
-def _listed(bag: str, contents: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(contents, str):
-        raise TreeError(f"Bag {bag} is a list of relations and columns, not one text.")
-    return tuple(contents)
-
-
-def _attributes(schema: Schema, names: Iterable[str]) -> Attributes:
-    """The attributes of some relations and columns."""
-    return frozenset().union(
-        *(
-            schema.columns_of[name]
-            if name in schema.relations
-            else (schema.column(name).attribute,)
-            for name in names
-        )
-    )

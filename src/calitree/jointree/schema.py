@@ -20,7 +20,7 @@ from calitree.errors import (
     SchemaError,
     did_you_mean,
 )
-from calitree.jointree.joins.join import ColumnName, Join, OuterJoin
+from calitree.jointree.joins.join import AsOf, ColumnName, Join, OuterJoin
 from calitree.sql.analysis import Resolved
 from calitree.sql.parser import Expression, parse_node
 from calitree.sql.substitution import reference, substituted
@@ -32,7 +32,8 @@ class Relation:
     """A named table of the graph, at a revision. The same table may appear under several names.
 
     `added` tells that it was added to a tree which had messages already. `derived` are columns that its
-    table does not have, each as an expression over those that it has.
+    table does not have, each as an expression over those that it has. The matches of an as-of join are a
+    relation too, with an `as_of`.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Relation:
     revision: int = 0
     added: bool = False
     derived: Mapping[str, Expression] = field(default_factory=dict)
+    as_of: AsOf | None = None
 
     @property
     def columns(self) -> Mapping[str, Kind]:
@@ -110,6 +112,11 @@ class Schema:
         added = {name for name, relation in self.relations.items() if relation.added}
         return tuple(join for join in self.joins if added.isdisjoint((join.left, join.right)))
 
+    @cached_property
+    def matches(self) -> dict[str, AsOf]:
+        """The as-of joins, by the relations that are their matches."""
+        return {r.name: r.as_of for r in self.relations.values() if r.as_of is not None}
+
     @property
     def has_outer(self) -> bool:
         """Whether a join was declared as an outer one."""
@@ -157,7 +164,8 @@ class Schema:
 
     def resolve(self, table: str | None, name: str, among: Iterable[str] | None = None) -> Resolved:
         """What a column means, as written; `among` limits the relations it may come from."""
-        available = tuple(self.relations) if among is None else tuple(among)
+        names = self.relations if among is None else among
+        available = tuple(name for name in names if name not in self.matches)
         if table is None:
             return self._resolve_bare(name, available)
         relation = self.relation(table)
@@ -174,14 +182,8 @@ class Schema:
         if not matches:
             folded = [(relation.name, find_name(name, relation.columns)) for relation in relations]
             matches = [(relation, column) for relation, column in folded if column is not None]
-        # As with USING, a name that both sides of an outer join have is that of the preserved side.
-        copies = {
-            theirs
-            for join in self.outer
-            for ours, theirs in join.pairs
-            if ours in matches and not join.is_full
-        }
-        matches = [match for match in matches if match not in copies]
+        copies = _copies(self, {self.attribute_of[match] for match in matches})
+        matches = [match for match in matches if self.attribute_of[match] not in copies]
         # A relation that was added does not change what a name means.
         matches[1:] = [match for match in matches[1:] if not self.relations[match[0]].added]
         if not matches:
@@ -244,14 +246,20 @@ class Schema:
 
     def relation(self, name: str) -> Relation:
         """The relation of a name, whatever its case."""
-        return find_relation(name, self.relations)
+        relation = find_relation(name, self.relations)
+        if relation.as_of is not None:
+            raise SchemaError(
+                f"{relation.name!r} follows from {relation.as_of.left} and {relation.as_of.right}: it tells "
+                "which of their rows meet. Name these instead."
+            )
+        return relation
 
     def having(self, changed: Mapping[str, Relation]) -> Schema:
         """The same graph with other tables, of the same columns, for some relations."""
         if not changed:
             return self
         other = Schema({**self.relations, **changed}, self.joins, self.attributes, self.outer)
-        for derived in ("attribute_of", "columns_of", "derived_of"):  # of names alone
+        for derived in ("attribute_of", "columns_of", "derived_of", "matches"):  # of names alone
             other.__dict__[derived] = getattr(self, derived)
         return other
 
@@ -282,6 +290,17 @@ class Schema:
                 frontier += near
             groups.append(group)
         return groups
+
+
+def _copies(schema: Schema, attributes: set[str]) -> set[str]:
+    """What outer joins compare with these: a bare name is, as with USING, that of the preserved side."""
+    copies: set[str] = set()
+    for join in schema.outer:  # Those nearest to the core come first.
+        for ours, theirs in join.pairs:
+            one, other = schema.attribute_of[ours], schema.attribute_of[theirs]
+            if not join.is_full and one != other and one in attributes | copies:
+                copies.add(other)
+    return copies
 
 
 def find_relation(name: str, relations: Mapping[str, Relation]) -> Relation:

@@ -8,137 +8,31 @@ there anyway.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial, reduce
 
 from sqlglot import exp
 
-from calitree.engines.api.contraction import stored_parts
 from calitree.engines.api.semiring import MAX, MIN, Semiring
-from calitree.errors import ExpressionError
-from calitree.query.annotation import Aggregate
-from calitree.query.lifting import Lifting
-from calitree.query.monomials import Monomial, monomials, terms
-from calitree.query.spread import SpreadValues, Term
+from calitree.errors import ExpressionError, MixedRelationsError
+from calitree.query.aggregate_call import AggregateCall
+from calitree.query.carried.folds import HOLISTIC
+from calitree.query.monomials import terms
+from calitree.query.pieces import RowPiece
 from calitree.sql.nodes import (
     binary,
-    column,
-    combined,
     display,
     kind_of,
     marked,
     number,
     owners,
     paren,
+    quoted_sql,
     ratio,
     when,
 )
 from calitree.types import Kind
-
-
-@dataclass(frozen=True)
-class AggregateCall:
-    """One call of an aggregate inside a measure.
-
-    A row counts for it if no argument is NULL and all filters hold. `aggregates` are those of the
-    measure so far, to which the call adds what it needs.
-    """
-
-    lifting: Lifting
-    aggregates: list[Aggregate]
-    arguments: list[exp.Expr]
-    filters: list[exp.Expr]
-
-    def numbers(self, name: str, count: int = 1) -> list[exp.Expr]:
-        """The arguments, if they are this many numbers."""
-        if len(self.arguments) != count:
-            raise ExpressionError(f"{name} takes {count} argument{'s' if count > 1 else ''}")
-        for node in self.arguments:
-            kind = kind_of(node)
-            if not (kind.is_number or kind is Kind.NULL):
-                raise ExpressionError(
-                    f"{name} needs a number, but {display(node)} is {kind.phrase}"
-                )
-        return self.arguments
-
-    def value(self, aggregate: Aggregate, kind: Kind) -> exp.Expr:
-        """The column under which the measure's formula has the value of an aggregate."""
-        if aggregate not in self.aggregates:
-            self.aggregates.append(aggregate)
-        return marked(column(f"a{self.aggregates.index(aggregate)}"), kind)
-
-    def rows(self) -> exp.Expr:
-        """The number of rows that count."""
-        product = self.lifting.product(Monomial(), self.arguments, self.filters)
-        return self.value(product, Kind.INTEGER)
-
-    def total(self, node: exp.Expr) -> exp.Expr:
-        """Σ node over the rows that count: one aggregate for each monomial."""
-        parts = []
-        for monomial in monomials(node):
-            product = self.lifting.product(monomial, self.arguments, self.filters)
-            part = self.value(product, kind_of(node))
-            for coefficient in monomial.coefficients:
-                part = binary(exp.Mul, coefficient, part)
-            parts.append(part)
-        return combined(exp.Add, parts)
-
-    def spread(self) -> Spread:
-        """What is known of how the arguments vary over the rows that count."""
-        split = SpreadValues()
-        terms = [split.split(argument) for argument in self.arguments]
-        if not split.values:
-            return Spread(terms, self.rows(), {})
-        aggregate = self.lifting.covariance(
-            split.values, split.factors, self.arguments, self.filters
-        )
-        name = self.value(aggregate, Kind.FLOAT).name
-        parts = zip(
-            aggregate.semiring.components, stored_parts(name, aggregate.semiring), strict=True
-        )
-        components = {part: marked(column(stored), Kind.FLOAT) for part, stored in parts}
-        return Spread(terms, components["n"], components)
-
-
-@dataclass(frozen=True)
-class Spread:
-    """The number of rows that count, and the components of a `covariance` over them."""
-
-    terms: list[list[Term]]
-    """Each argument as a combination of its values."""
-    rows: exp.Expr
-    components: Mapping[str, exp.Expr]
-
-    def deviations(self, i: int, j: int) -> exp.Expr:
-        """Σ(x-x̄)(y-ȳ) of two arguments."""
-        products = [
-            reduce(partial(binary, exp.Mul), (*a, *b), self._deviations(*sorted((u, v))))
-            for a, u in self.terms[i]
-            for b, v in self.terms[j]
-        ]
-        total = reduce(partial(binary, exp.Add), products, number(0.0))
-        if len(products) == 1:
-            (total,) = products
-        # A combination may be a little less than zero by rounding.
-        return _at_least(number(0.0), total) if i == j and len(products) > 1 else total
-
-    def _deviations(self, u: int, v: int) -> exp.Expr:
-        deviations = self.components[f"d{u}{v}"]
-        if u != v:
-            return deviations
-        # Far less than the square of a unit in the last place of the mean: the values are equal.
-        mean = self.components[f"m{u}"]
-        least = binary(exp.Mul, number(1e-40), binary(exp.Mul, mean, mean))
-        return _at_least(least, deviations)
-
-
-def _at_least(least: exp.Expr, value: exp.Expr) -> exp.Expr:
-    """The value, or zero if it is less than `least`; NaN, which is greater than every number, stays."""
-    less = exp.LT(this=paren(value.copy()), expression=paren(least.copy()))
-    case = exp.Case(ifs=[exp.If(this=less, true=number(0.0))], default=value.copy())
-    return marked(case, Kind.FLOAT)
-
 
 Rule = Callable[[AggregateCall], exp.Expr]
 """The formula for a call."""
@@ -150,14 +44,29 @@ def _count(call: AggregateCall) -> exp.Expr:
     return call.rows()
 
 
+def _count_if(call: AggregateCall) -> exp.Expr:
+    """NULL where the condition is neither true nor false on any row, as in DuckDB."""
+    (condition,) = call.arguments if len(call.arguments) == 1 else (None,)
+    if condition is None or kind_of(condition) not in (Kind.BOOLEAN, Kind.NULL):
+        raise ExpressionError("COUNT_IF takes 1 condition")
+    inverse = marked(exp.Not(this=paren(condition.copy())), Kind.BOOLEAN)
+    is_true, is_false = (
+        replace(call, arguments=[], filters=[*call.filters, holds]).rows()
+        for holds in (condition, inverse)
+    )
+    rows = exp.GT(this=paren(binary(exp.Add, is_true, is_false)), expression=number(0))
+    return when(rows, is_true)
+
+
 def _sum(call: AggregateCall) -> exp.Expr:
-    total = call.total(*call.numbers("SUM"))
+    call.numbers("SUM")
+    total = call.total()
     return when(exp.GT(this=call.rows(), expression=number(0)), total)
 
 
 def _avg(call: AggregateCall) -> exp.Expr:
-    total = call.total(*call.numbers("AVG"))
-    return ratio(total, call.rows())
+    call.numbers("AVG")
+    return ratio(call.total(), call.rows())
 
 
 def _per_row(total: exp.Expr, rows: exp.Expr, sample: bool) -> exp.Expr:
@@ -185,9 +94,64 @@ def _correlation(call: AggregateCall) -> exp.Expr:
     spread = call.spread()
     both, *own = (spread.deviations(i, j) for i, j in ((0, 1), (0, 0), (1, 1)))
     roots = [marked(exp.Sqrt(this=deviations), Kind.FLOAT) for deviations in own]
-    result = exp.Coalesce(this=ratio(both, binary(exp.Mul, *roots)), expressions=[number(math.nan)])
     rows = exp.GT(this=spread.rows.copy(), expression=number(0))
-    return when(rows, marked(result, Kind.FLOAT))
+    return when(rows, _or_nan(ratio(both, binary(exp.Mul, *roots))))
+
+
+def _regression(formula: Callable[[AggregateCall], exp.Expr]) -> Rule:
+    """A formula of the line through the points (x, y), for a call with y and x."""
+
+    def rule(call: AggregateCall) -> exp.Expr:
+        call.numbers("REGR", 2)
+        return formula(call)
+
+    return rule
+
+
+def _mean(at: int) -> Callable[[AggregateCall], exp.Expr]:
+    return lambda call: ratio(call.total(at), call.rows())
+
+
+def _deviations(i: int, j: int) -> Callable[[AggregateCall], exp.Expr]:
+    """Σ(x-x̄)(y-ȳ), NULL over no rows."""
+
+    def formula(call: AggregateCall) -> exp.Expr:
+        spread = call.spread()
+        rows = exp.GT(this=spread.rows.copy(), expression=number(0))
+        return when(rows, marked(spread.deviations(i, j), Kind.FLOAT))
+
+    return formula
+
+
+def _slope(call: AggregateCall) -> exp.Expr:
+    spread = call.spread()
+    return ratio(spread.deviations(0, 1), spread.deviations(1, 1))
+
+
+def _slope_or_nan(call: AggregateCall) -> exp.Expr:
+    """NaN where x does not vary."""
+    rows = exp.GT(this=call.spread().rows.copy(), expression=number(0))
+    return when(rows, _or_nan(_slope(call)))
+
+
+def _or_nan(value: exp.Expr) -> exp.Expr:
+    return marked(exp.Coalesce(this=value, expressions=[number(math.nan)]), Kind.FLOAT)
+
+
+def _intercept(call: AggregateCall) -> exp.Expr:
+    y, x = (_mean(at)(call) for at in (0, 1))
+    return binary(exp.Sub, y, binary(exp.Mul, _slope(call), x))
+
+
+def _r2(call: AggregateCall) -> exp.Expr:
+    """NULL where x does not vary, and 1 where y does not."""
+    spread = call.spread()
+    both, y, x = (spread.deviations(i, j) for i, j in ((0, 1), (0, 0), (1, 1)))
+    level = exp.EQ(this=paren(y.copy()), expression=number(0.0))
+    share = binary(exp.Mul, ratio(both, x), ratio(both, y))
+    case = exp.Case(ifs=[exp.If(this=level, true=number(1.0))], default=share)
+    varies = exp.GT(this=paren(x.copy()), expression=number(0.0))
+    return when(varies, marked(case, Kind.FLOAT))
 
 
 def _extreme(semiring: Semiring, only: Kind | None = None) -> Rule:
@@ -198,22 +162,36 @@ def _extreme(semiring: Semiring, only: Kind | None = None) -> Rule:
         kind = kind_of(argument)
         if only is not None and kind is not only:
             raise ExpressionError(f"{display(argument)} is {kind.phrase}, not a condition")
-        parts = terms(argument)
-        columns = [part for part in parts if owners(part) is not None]
-        if not columns:
+        if owners(argument) is None:
             raise ExpressionError(f"{display(argument)} has no column")
-        aggregate = call.lifting.sum_of_terms(semiring, columns, call.filters)
-        if len(aggregate.lifts) > 1 and not kind.is_number:
-            raise ExpressionError(
-                f"{kind.phrase} cannot be combined with a filter on another relation; filter with where="
-            )
-        constants = [part for part in parts if owners(part) is None]
-        value = call.value(aggregate, kind)
-        if not constants:
-            value.meta["stored"] = call.lifting.stored(aggregate, columns)
-        return reduce(partial(binary, exp.Add), constants, value)
+        first, *others = (_extreme_of(piece, call, semiring) for piece in call.pieces)
+        if not others:
+            return first
+        operator = exp.Least if semiring == MIN else exp.Greatest
+        return marked(operator(this=first, expressions=others, ignore_nulls=True), kind)
 
     return rule
+
+
+def _extreme_of(piece: RowPiece, call: AggregateCall, semiring: Semiring) -> exp.Expr:
+    """The smallest or largest value in one piece of the rows; NULL if that has none."""
+    (argument,) = piece.arguments
+    kind = kind_of(argument)
+    parts = terms(argument)
+    columns = [part for part in parts if owners(part) is not None]
+    if not columns:
+        rows = exp.GT(this=call.rows_of(piece), expression=number(0))
+        return when(rows, marked(argument.copy(), kind))
+    aggregate = call.lifting.sum_of_terms(semiring, columns, piece.filters)
+    if len(aggregate.lifts) > 1 and not kind.is_number:
+        raise MixedRelationsError(
+            f"{kind.phrase} cannot be combined with a filter on another relation; filter with where="
+        )
+    constants = [part for part in parts if owners(part) is None]
+    value = call.value(aggregate, kind)
+    if not constants:
+        value.meta["stored"] = call.lifting.stored(aggregate, columns)
+    return reduce(partial(binary, exp.Add), constants, value)
 
 
 AGGREGATES: dict[type[exp.Expr], tuple[str, Rule]] = {
@@ -230,9 +208,53 @@ AGGREGATES: dict[type[exp.Expr], tuple[str, Rule]] = {
     exp.CovarSamp: ("covar_samp", _spread("COVAR", 2, sample=True)),
     exp.CovarPop: ("covar_pop", _spread("COVAR", 2, sample=False)),
     exp.Corr: ("corr", _correlation),
+    exp.CountIf: ("count_if", _count_if),
+    exp.RegrCount: ("regr_count", _regression(AggregateCall.rows)),
+    exp.RegrAvgx: ("regr_avgx", _regression(_mean(1))),
+    exp.RegrAvgy: ("regr_avgy", _regression(_mean(0))),
+    exp.RegrSxx: ("regr_sxx", _regression(_deviations(1, 1))),
+    exp.RegrSyy: ("regr_syy", _regression(_deviations(0, 0))),
+    exp.RegrSxy: ("regr_sxy", _regression(_deviations(0, 1))),
+    exp.RegrSlope: ("regr_slope", _regression(_slope_or_nan)),
+    exp.RegrIntercept: ("regr_intercept", _regression(_intercept)),
+    exp.RegrR2: ("regr_r2", _regression(_r2)),
     exp.LogicalOr: ("bool_or", _extreme(MAX, Kind.BOOLEAN)),
     exp.LogicalAnd: ("bool_and", _extreme(MIN, Kind.BOOLEAN)),
 }
 """The name and the rule of each aggregate, by the class of the call."""
 
+EXTREMES = (exp.Min, exp.Max, exp.LogicalOr, exp.LogicalAnd)
+"""Those for which it does not matter how often a row counts."""
+
 AGGREGATE_NAMES = tuple(dict.fromkeys(name for name, _ in AGGREGATES.values()))
+
+
+_SHORT_NAMES: dict[str, type[exp.Func]] = {
+    "var": exp.Variance,
+    "covar": exp.CovarSamp,
+    "mean": exp.Avg,
+}
+"""Those that the parser does not know."""
+
+
+def with_names(node: exp.Expr) -> exp.Expr:
+    """A parsed formula with its aggregates under their own names."""
+    return node.transform(_named)
+
+
+def _named(part: exp.Expr) -> exp.Expr:
+    if isinstance(part, exp.Anonymous):
+        name = part.name.lower()
+        if name in _SHORT_NAMES:
+            named: exp.Expr = _SHORT_NAMES[name].from_arg_list(part.expressions)
+            return named
+        if name in HOLISTIC:
+            return exp.AnonymousAggFunc(this=name, expressions=part.expressions)
+    if isinstance(part, exp.WithinGroup):
+        (key, *others) = part.expression.expressions
+        if others or key.args.get("desc"):
+            raise ExpressionError(
+                f"{quoted_sql(part)} is ordered by one value, from the smallest on"
+            )
+        return type(part.this)(this=key.this, expression=part.this.this)  # type: ignore[no-any-return]
+    return part

@@ -119,10 +119,16 @@ class Aggregate:
 
     It is also the key of a column of a message: there the lifts are those of the relations that the
     message sums up, so COUNT columns (no lifts) serve every measure that is lifted elsewhere.
+
+    With a grain, it is summed over the rows of these relations joined with each other, each once for every
+    group that it has a part in. Where a message joins none of them, only its keys matter, not how often
+    they occur: those of COUNT serve.
     """
 
     semiring: Semiring
     lifts: frozenset[Lift] = frozenset()
+    grain: frozenset[str] = frozenset()
+    """The relations whose rows count once; none if each joined row counts."""
 
     @property
     def nbytes(self) -> int:
@@ -131,10 +137,27 @@ class Aggregate:
 
     def restricted_to(self, relations: frozenset[str]) -> Aggregate:
         """The aggregate that a message of these relations needs a column for."""
-        kept = frozenset(lift for lift in self.lifts if lift.relation in relations)
-        if not kept and self.semiring.values:
+        if self.grain and self.grain.isdisjoint(relations):
             return COUNT
-        return self if len(kept) == len(self.lifts) else Aggregate(self.semiring, kept)
+        kept = frozenset(lift for lift in self.lifts if lift.relation in relations)
+        grain = self.grain & relations
+        if grain == relations:  # Each row that is joined counts.
+            grain = frozenset()
+        if not kept and self.semiring.values:
+            return Aggregate(SUM_PRODUCT, grain=grain) if grain else COUNT
+        if len(kept) == len(self.lifts) and len(grain) == len(self.grain):
+            return self
+        return Aggregate(self.semiring, kept, grain)
+
+    @property
+    def rows(self) -> Aggregate:
+        """The number of rows that it is summed over."""
+        return Aggregate(SUM_PRODUCT, grain=self.grain) if self.grain else COUNT
+
+    @property
+    def is_count(self) -> bool:
+        """Whether it is a number of rows."""
+        return not self.lifts and self.semiring == SUM_PRODUCT
 
     @property
     def is_one(self) -> bool:
@@ -142,10 +165,12 @@ class Aggregate:
         return not self.lifts and self.semiring.idempotent
 
     def __str__(self) -> str:
+        grain = f" at {', '.join(sorted(self.grain))}" if self.grain else ""
         if not self.lifts:
-            return "COUNT" if self.semiring == SUM_PRODUCT else self.semiring.name.upper()
+            name = "COUNT" if self.semiring == SUM_PRODUCT else self.semiring.name.upper()
+            return f"{name}{grain}"
         factors = sorted(str(factor) for lift in self.lifts for factor in lift.expressions)
-        return f"{self.semiring.name.upper()}({' × '.join(factors)})"
+        return f"{self.semiring.name.upper()}({' × '.join(factors)}){grain}"
 
 
 COUNT = Aggregate(SUM_PRODUCT)

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from calitree.cache import cached_property
 from calitree.errors import QueryError, did_you_mean, shortened
+from calitree.jointree.joins.as_of import with_matches
 from calitree.jointree.joins.conditions import join_conditions
 from calitree.jointree.remainder import connecting_relations, remaining_schema
 from calitree.jointree.schema import Schema
 from calitree.query.annotation import COUNT, Aggregate
+from calitree.query.carried.folds import Fold
+from calitree.query.grain import GrainMeasure
 from calitree.query.groups import DerivedColumn, GroupBy, groups_of
 from calitree.query.measure import Custom, Measure
 from calitree.sql.limits import flaw_of_name
 from calitree.sql.parser import Expression, parse_predicate
 
-MeasureLike = str | Measure | Custom
+MeasureLike = str | GrainMeasure | Measure | Custom
 Measures = Sequence[str] | Mapping[str, MeasureLike]
 MAX_KEY_CHARACTERS = 1 << 16
 """Of a condition by which a question is recognised; a longer one would be kept for it."""
+FOLD = "fold "
+"""What the columns of folds are called, and a number."""
 Compile = Callable[[MeasureLike, tuple[str, ...]], Measure]
 """Compiles a measure, given the relations that are joined."""
 
@@ -91,6 +97,46 @@ class Query:
     folded: tuple[tuple[str, Expression], ...] = ()
     """Attributes grouped by in what is absorbed: expressions over some of those kept."""
 
+    @cached_property
+    def folds(self) -> dict[Fold, str]:
+        """What measures need beside aggregates, each with the column that has it."""
+        folds = dict.fromkeys(fold for _, measure in self.measures for fold in measure.folds)
+        return {fold: f"{FOLD}{at}" for at, fold in enumerate(folds)}
+
+    @cached_property
+    def parts(self) -> tuple[Query, ...]:
+        """The queries that it is answered by: each has the aggregates of one grain.
+
+        All have the same groups, by which their answers are put together.
+        """
+        grains = dict.fromkeys(aggregate.grain for aggregate in self.aggregates)
+        if len(grains) == 1:
+            return (self,)
+        return tuple(
+            replace(self, aggregates=tuple(a for a in self.aggregates if a.grain == grain))
+            for grain in grains
+        )
+
+    @property
+    def grain(self) -> frozenset[str]:
+        """The relations whose rows count once, if that is so in all its aggregates."""
+        grains = {aggregate.grain for aggregate in self.aggregates}
+        return grains.pop() if len(grains) == 1 else frozenset()
+
+    def at_grain(self, grain: frozenset[str]) -> Query:
+        """The same query at another grain."""
+        return replace(self, aggregates=tuple(replace(a, grain=grain) for a in self.aggregates))
+
+    @cached_property
+    def calibrated(self) -> Query:
+        """What a tree is calibrated for to answer it: counts of joined rows serve the other parts too."""
+        wide = tuple(aggregate for aggregate in self.aggregates if not aggregate.grain)
+        return (
+            self
+            if len(wide) == len(self.aggregates)
+            else replace(self, aggregates=wide or (COUNT,))
+        )
+
 
 def bind(
     schema: Schema, known: Mapping[str, MeasureLike], compile: Compile, question: Question
@@ -120,7 +166,7 @@ def bind(
         measures=measures,
         relations=frozenset(joined),
         keep=groups.keep,
-        aggregates=_aggregates(measure for _, measure in measures),
+        aggregates=_aggregates([measure for _, measure in measures], schema.nullable),
         required=tuple(
             name for name in joined if name in whole.optional and name not in schema.optional
         ),
@@ -150,12 +196,18 @@ def _check_names(measures: Iterable[str], columns: Collection[str]) -> None:
             )
 
 
-def _aggregates(measures: Iterable[Measure]) -> tuple[Aggregate, ...]:
-    """Sums come with a count of rows, which is zero where deleted rows have left a group empty."""
+def _aggregates(measures: Sequence[Measure], nullable: frozenset[str]) -> tuple[Aggregate, ...]:
+    """Sums come with a count of rows, which is zero where deleted rows have left a group empty.
+
+    Where a relation of a grain may be NULL, a group may have none of its rows, but has joined ones. Of
+    folds alone the groups are known by their number of rows.
+    """
     aggregates = dict.fromkeys(part for measure in measures for part in measure.aggregates)
-    if any(aggregate.semiring.minus for aggregate in aggregates):
-        aggregates.setdefault(COUNT)
-    return tuple(aggregates)
+    sums = [aggregate for aggregate in aggregates or [COUNT] if aggregate.semiring.minus]
+    rows = [aggregate.rows for aggregate in sums]
+    if any(not nullable.isdisjoint(aggregate.grain) for aggregate in sums):
+        rows.append(COUNT)
+    return tuple(dict.fromkeys((*aggregates, *rows)))
 
 
 def _joined(schema: Schema, relations: Sequence[str] | None) -> tuple[str, ...]:
@@ -166,12 +218,13 @@ def _joined(schema: Schema, relations: Sequence[str] | None) -> tuple[str, ...]:
     wanted = {schema.relation(name).name for name in relations}
     if not wanted:
         raise QueryError("relations=[] leaves nothing to join; name at least one relation.")
-    joined = tuple(name for name in schema.relations if name in wanted)
+    joined = with_matches(schema, wanted)
     parts = schema.components(joined)
     whole = [part for part in schema.components() if not wanted.isdisjoint(part)]
     if len(parts) > len(whole):  # a graph that had several parts was meant to be a cross product
-        listed = "; ".join(", ".join(part) for part in parts)
-        missing = ", ".join(connecting_relations(schema, joined))
+        listed = "; ".join(", ".join(n for n in part if n not in schema.matches) for part in parts)
+        between = connecting_relations(schema, joined)
+        missing = ", ".join(name for name in between if name not in schema.matches)
         raise QueryError(
             f"No declared joins connect these relations without the ones left out: {listed}. "
             f"Add {missing or 'others'}, or declare a join between them with add_join."

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from calitree.engines.api.semiring import SUM_PRODUCT, Role, Semiring, covariance
+from calitree.errors import ExpressionError
 from calitree.jointree.schema import Schema
 from calitree.query.annotation import Aggregate, Lift
 from calitree.query.monomials import Monomial, leaves, mixed
@@ -59,9 +60,12 @@ def _combined(role: Role, parts: Sequence[exp.Expr]) -> exp.Expr:
 class Lifting:
     """Assigns factors, NULL guards and filters to relations, and makes aggregates of them."""
 
-    def __init__(self, schema: Schema, among: Sequence[str]) -> None:
-        self.schema = schema
-        self.among = tuple(among)
+    def __init__(
+        self, schema: Schema, among: Sequence[str], grain: frozenset[str] = frozenset()
+    ) -> None:
+        self.schema, self.grain = schema, grain
+        self.among = tuple(sorted(among, key=lambda name: name not in grain))
+        """Where a factor can go: to the relations of the grain first."""
 
     def product(
         self, monomial: Monomial, present: Sequence[exp.Expr], filters: Sequence[exp.Expr]
@@ -128,7 +132,17 @@ class Lifting:
             Lift(relation, semiring, tuple(map(expression_of, share.lift(roles))))
             for relation, share in shares.items()
         )
-        return Aggregate(semiring, lifts)
+        for lift in lifts:
+            if self.grain and lift.relation not in self.grain:
+                raise self._outside(lift)
+        return Aggregate(semiring, lifts, self.grain)
+
+    def _outside(self, lift: Lift) -> ExpressionError:
+        grain, used = " and ".join(sorted(self.grain)), lift.expressions[0]
+        return ExpressionError(
+            f"{used} is computed from {lift.relation}, but only rows of {grain} count. Add "
+            f"{lift.relation} to the grain, or filter with where="
+        )
 
     def _share(self, node: exp.Expr, shares: dict[str, Share]) -> Share:
         """The share of a relation that can compute `node`; one that takes part already if possible."""

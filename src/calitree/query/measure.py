@@ -13,18 +13,26 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from calitree.cache import cached_property
-from calitree.errors import ExpressionError, shortened
+from calitree.errors import ExpressionError, MixedRelationsError, did_you_mean, shortened
 from calitree.jointree.schema import Schema
-from calitree.query.aggregates import AGGREGATE_NAMES, AGGREGATES, AggregateCall
+from calitree.query.aggregate_call import AggregateCall
+from calitree.query.aggregates import AGGREGATE_NAMES, AGGREGATES, EXTREMES, with_names
 from calitree.query.annotation import Aggregate
+from calitree.query.carried.carrying import Carrying
+from calitree.query.carried.folds import HOLISTIC_NAMES, Fold
+from calitree.query.formula import Formula, is_aggregate, outside, scalar_formula
+from calitree.query.grain import DefaultGrain, Grain, GrainMeasure, counted_once, owning_relations
 from calitree.query.lifting import Lifting
+from calitree.query.monomials import mixed
 from calitree.sql.limits import MAX_MEASURE_TOKENS, on_deep_stack
 from calitree.sql.nodes import (
+    all_of,
     binary,
     kind_of,
     marked,
     name_of,
     node_bytes,
+    owners,
     paren,
     quoted_sql,
     ratio,
@@ -45,6 +53,8 @@ class Measure:
     aggregates: tuple[Aggregate, ...]
     final: exp.Expr = field(compare=False, repr=False)
     plain: exp.Expr | None = field(compare=False, repr=False)
+    folds: tuple[Fold, ...] = ()
+    """What `final` has as `f0`, `f1`, …: values that are folded of others carried in the tree."""
 
     @property
     def stored(self) -> tuple[str, str] | None:
@@ -63,69 +73,100 @@ class Measure:
         formulas = self.final_bytes + (0 if self.plain is None else node_bytes(self.plain))
         return 1_000 + formulas + sum(aggregate.nbytes for aggregate in self.aggregates)
 
+    @property
+    def grains(self) -> list[frozenset[str]]:
+        """The relations whose rows count once in some of its aggregates, in plain SQL too."""
+        return list(dict.fromkeys(part.grain for part in self.aggregates if part.grain))
+
     @cached_property
     def relations(self) -> frozenset[str]:
-        """The relations that one of the aggregates lifts."""
-        return frozenset(lift.relation for part in self.aggregates for lift in part.lifts)
+        """The relations that one of the aggregates lifts, or a fold has values of."""
+        lifted = frozenset(lift.relation for part in self.aggregates for lift in part.lifts)
+        folded = (fold.relations for fold in self.folds)
+        return lifted.union(*(part.grain for part in self.aggregates), *folded)
 
+
+NAMES = (*AGGREGATE_NAMES, *HOLISTIC_NAMES)
+"""All aggregates that SQL text may use."""
 
 Custom = Callable[[Schema], Measure]
 """A measure that is not SQL text: what `calitree.query.custom.aggregate` returns."""
 
 
-def measure_of(given: str | Measure | Custom, schema: Schema, among: Iterable[str]) -> Measure:
-    """Compile SQL text such as `sum(a.x * b.y) / count(*)` into a measure."""
+def measure_of(
+    given: str | GrainMeasure | Measure | Custom,
+    schema: Schema,
+    among: Iterable[str],
+    grain: DefaultGrain = None,
+) -> Measure:
+    """Compile SQL text such as `sum(a.x * b.y) / count(*)` into a measure.
+
+    `grain` is for texts that say nothing of it.
+    """
     if isinstance(given, Measure):
         return given
+    if isinstance(given, GrainMeasure):
+        return _measure(given.text, schema, tuple(among), given.grain)
     if callable(given):
         return given(schema)
-    return _measure(given, schema, tuple(among))
+    return _measure(given, schema, tuple(among), grain)
 
 
 @on_deep_stack
-def _measure(given: str, schema: Schema, among: tuple[str, ...]) -> Measure:
-    compiler = _Compiler(schema, among)
+def _measure(given: str, schema: Schema, among: tuple[str, ...], grain: Grain) -> Measure:
+    compiler = _Compiler(schema, among, grain)
     try:
-        final, plain = compiler.formula(parse_node(given, MAX_MEASURE_TOKENS))
+        final, plain = compiler.formula(with_names(parse_node(given, MAX_MEASURE_TOKENS)))
     except ExpressionError as error:
         reason = str(error)
         complete = reason.endswith((".", "?"))
         raise (
-            error if complete else ExpressionError(f"In measure {shortened(given)}: {reason}.")
+            error if complete else type(error)(f"In measure {shortened(given)}: {reason}.")
         ) from None
-    return Measure(given, tuple(compiler.aggregates), final, plain)
+    return Measure(given, tuple(compiler.aggregates), final, plain, tuple(compiler.carrying.folds))
 
 
 class _Compiler:
     """Compiles one measure: the formula over its aggregates, and the same as plain SQL."""
 
-    def __init__(self, schema: Schema, among: tuple[str, ...]) -> None:
-        self.schema = schema
-        self.lifting = Lifting(schema, among)
+    def __init__(self, schema: Schema, among: tuple[str, ...], grain: Grain) -> None:
+        self.schema, self.among = schema, among
+        self.grain = grain if grain is None or grain == "owner" else self._relations(grain)
         self.aggregates: list[Aggregate] = []
+        self.carrying = Carrying(self.scalar)
 
-    def formula(self, node: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
-        """Arithmetic over aggregates: the same over their values, and as plain SQL."""
+    def _relations(self, names: tuple[str, ...]) -> frozenset[str]:
+        """The relations of a grain."""
+        for name in names:
+            if name not in self.schema.relations:
+                hint = did_you_mean(name, self.schema.relations)
+                raise ExpressionError(f"there is no relation {name!r} to be the grain.{hint}")
+        return frozenset(names)
+
+    def formula(self, node: exp.Expr) -> Formula:
+        """A scalar expression over aggregates: the same over their values, and as plain SQL."""
         if isinstance(node, exp.Paren):
             return self.formula(node.this)
-        if isinstance(node, exp.Filter | exp.AggFunc) and not isinstance(node, exp.Anonymous):
+        if is_aggregate(node):
             return self.aggregate(node)
         if isinstance(node, exp.Literal) and not node.is_string:
             kind = Kind.INTEGER if node.is_int else Kind.DECIMAL
-            return marked(node.copy(), kind), node.copy()
+            return Formula(marked(node.copy(), kind), node.copy())
         if isinstance(node, exp.Neg):
             final, plain = self.operand(node, node.this)
             negative = marked(exp.Neg(this=paren(final)), kind_of(final))
-            return negative, exp.Neg(this=exp.Paren(this=plain))
+            return Formula(negative, exp.Neg(this=exp.Paren(this=plain)))
         if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div):
             (left, a), (right, b) = self.operand(node, node.left), self.operand(node, node.right)
             if isinstance(node, exp.Div):
-                return ratio(left, right), ratio(a, b)
+                return Formula(ratio(left, right), ratio(a, b))
             plain = type(node)(this=exp.Paren(this=a), expression=exp.Paren(this=b))
-            return binary(type(node), left, right), plain
+            return Formula(binary(type(node), left, right), plain)
+        if node.find(exp.AggFunc) and not isinstance(node, exp.Window):
+            return scalar_formula(node, self.formula)
         raise _no_measure(node)
 
-    def operand(self, operator: exp.Expr, node: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
+    def operand(self, operator: exp.Expr, node: exp.Expr) -> Formula:
         """One side of an arithmetic operator between aggregates."""
         final, plain = self.formula(node)
         kind = kind_of(final)
@@ -133,57 +174,105 @@ class _Compiler:
             raise ExpressionError(
                 f"{name_of(operator)} needs a number, but {quoted_sql(node)} is {kind.phrase}"
             )
-        return final, plain
+        return Formula(final, plain)
 
-    def aggregate(self, node: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
+    def aggregate(self, node: exp.Expr) -> Formula:
         """One call, perhaps with FILTER: its value as a formula, and the call over attributes."""
+        call, condition = self._checked(node)
+        if self.carrying.takes(call):
+            return self.carried(node)
+        if type(call) not in AGGREGATES:
+            listed = ", ".join(NAMES)
+            raise ExpressionError(f"there is no aggregate {quoted_sql(call)}; there are {listed}")
+        given = list(call.iter_expressions())
+        counted = self._counted_relation(call, given)
+        star = counted is not None or (len(given) == 1 and isinstance(given[0], exp.Star))
+        arguments = [] if star else [self.scalar(argument).node for argument in given]
+        grain = frozenset((counted,)) if counted else self._grain(call, arguments)
+        filters = [] if condition is None else list(conjuncts(condition.node))
+        kept = [*([] if condition is None else [condition.node]), *counted_once(grain)]
+        plain = _plain_call(type(call), arguments, kept)
+        _, rule = AGGREGATES[type(call)]
+        lifting = Lifting(self.schema, self.among, grain)
+        known = len(self.aggregates)
+        try:
+            final = rule(AggregateCall(lifting, self.aggregates, arguments, filters))
+        except MixedRelationsError:
+            del self.aggregates[known:]
+            return self.carried(node)
+        return Formula(final, plain)
+
+    def _checked(self, node: exp.Expr) -> tuple[exp.Expr, Expression | None]:
+        """The call of an aggregate, and the condition of its FILTER if it has one."""
         call = node.this if isinstance(node, exp.Filter) else node
         for nested in node.find_all(exp.AggFunc):
             if nested is not call:
                 raise ExpressionError(f"{quoted_sql(nested)} stands inside another aggregate")
-        condition = None
+        if call is node:
+            return call, None
+        condition = self.scalar(node.expression.this)
+        if condition.kind not in (Kind.BOOLEAN, Kind.NULL):
+            raise ExpressionError("FILTER needs a condition")
+        return call, condition
+
+    def carried(self, node: exp.Expr) -> Formula:
+        """A call whose values are carried, or a condition of several relations that it is filtered by."""
+        call, condition = node, None
         if isinstance(node, exp.Filter):
-            condition = self.scalar(node.expression.this)
-            if condition.kind not in (Kind.BOOLEAN, Kind.NULL):
-                raise ExpressionError("FILTER needs a condition")
-        if type(call) not in AGGREGATES:
-            listed = ", ".join(AGGREGATE_NAMES)
-            raise ExpressionError(
-                f"{quoted_sql(call)} cannot be split by relation; there are {listed}"
-            )
-        distinct = call.find(exp.Distinct)
-        if distinct is not None:
-            inner = ", ".join(map(quoted_sql, distinct.expressions))
-            raise ExpressionError(
-                f"DISTINCT cannot be split by relation; group by {inner} and count the groups"
-            )
-        given = list(call.iter_expressions())
-        star = len(given) == 1 and isinstance(given[0], exp.Star)
-        arguments = [] if star else [self.scalar(argument).node for argument in given]
-        plain = type(call)(this=arguments[0].copy() if arguments else exp.Star())
-        if len(arguments) > 1:
-            plain.set("expression", arguments[1].copy())
-        filters = []
-        if condition is not None:
-            filters = list(conjuncts(condition.node))
-            plain = exp.Filter(this=plain, expression=exp.Where(this=condition.node.copy()))
-        _, rule = AGGREGATES[type(call)]
-        return rule(AggregateCall(self.lifting, self.aggregates, arguments, filters)), plain
+            call, condition = node.this, node.expression.this
+            filters = list(conjuncts(self.scalar(condition).node))
+            try:
+                AggregateCall(Lifting(self.schema, self.among), [], [], filters).rows()
+            except MixedRelationsError:
+                alone = _Compiler(self.schema, self.among, None).aggregate(call).final
+                return self.carrying.where(call, condition, kind_of(alone), self.grain)
+        if not (self.carrying.takes(call) or self.carrying.folds_any_argument(call)):
+            arguments = [self.scalar(argument).node for argument in call.iter_expressions()]
+            raise mixed(next(node for node in arguments if owners(node) == frozenset()))
+        return self.carrying.formula(call, condition, self.grain)
+
+    def _counted_relation(self, call: exp.Expr, given: list[exp.Expr]) -> str | None:
+        """The relation of `count(stores)`, unless there is a column of that name."""
+        if not isinstance(call, exp.Count) or len(given) != 1:
+            return None
+        (name,) = given
+        if not isinstance(name, exp.Column) or name.table or name.name not in self.schema.relations:
+            return None
+        columns = (relation.columns for relation in self.schema.relations.values())
+        return None if any(name.name in own for own in columns) else name.name
+
+    def _grain(self, call: exp.Expr, arguments: list[exp.Expr]) -> frozenset[str]:
+        """The relations whose rows a call with these arguments counts once."""
+        if self.grain is None or isinstance(call, EXTREMES):
+            return frozenset()
+        return owning_relations(arguments) if self.grain == "owner" else frozenset(self.grain)
 
     def scalar(self, node: exp.Expr) -> Expression:
         """An expression over the columns of the relations that are joined."""
-        among = self.lifting.among
+        among = self.among
         return typed(node, lambda table, name: self.schema.resolve(table, name, among))
 
 
+def _plain_call(
+    call: type[exp.Expr], arguments: list[exp.Expr], filters: list[exp.Expr]
+) -> exp.Expr:
+    """A call as SQL over attributes."""
+    plain = call(this=arguments[0].copy() if arguments else exp.Star())
+    if len(arguments) > 1:
+        plain.set("expression", arguments[1].copy())
+    if not filters:
+        return plain
+    return exp.Filter(this=plain, expression=exp.Where(this=all_of(filters)))
+
+
 def _no_measure(node: exp.Expr) -> ExpressionError:
-    text = quoted_sql(node)
     if isinstance(node, exp.Column):
-        reason = f"{text} stands outside of an aggregate; write sum({text}) or group by it"
-    elif isinstance(node, exp.Anonymous):
-        reason = f"there is no aggregate {node.name}; there are {', '.join(AGGREGATE_NAMES)}"
+        return outside(node)
+    text = quoted_sql(node)
+    if isinstance(node, exp.Anonymous):
+        reason = f"there is no aggregate {node.name}; there are {', '.join(NAMES)}"
     elif isinstance(node, exp.Window):
         reason = f"{text} is a window function; a measure has one value a group"
     else:
-        reason = f"{text} is not an aggregate or arithmetic over aggregates"
+        reason = f"{text} is not an aggregate or a formula over aggregates"
     return ExpressionError(reason)

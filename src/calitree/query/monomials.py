@@ -13,7 +13,7 @@ from functools import reduce
 
 from sqlglot import exp
 
-from calitree.errors import ExpressionError
+from calitree.errors import ExpressionError, MixedRelationsError
 from calitree.sql.nodes import display, kind_of, marked, number, owners, sql_text
 from calitree.sql.rules.conversions import bits_of
 from calitree.types import Kind
@@ -166,15 +166,15 @@ def terms(node: exp.Expr, minus: bool = False) -> list[exp.Expr]:
         return terms(node.left, minus) + terms(node.right, right)
     if isinstance(node, exp.Neg):
         return terms(node.this, not minus)
-    raise ExpressionError(
+    raise MixedRelationsError(
         f"the smallest or largest {display(node)} cannot be split by relation; only sums of columns can"
     )
 
 
-def mixed(node: exp.Expr) -> ExpressionError:
+def mixed(node: exp.Expr) -> MixedRelationsError:
     """What is wrong with an expression that no relation can compute, nor several their factors of it."""
     used = sorted({name for column in node.find_all(exp.Column) for name in column.meta["owners"]})
-    return ExpressionError(
+    return MixedRelationsError(
         f"{display(node)} mixes columns of {' and '.join(used)} other than by +, -, *, whole powers and "
         "division by one relation's columns, so it cannot be split by relation"
     )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from calitree.cache import cached_property
 from calitree.calibration.executor import Answer
+from calitree.calibration.folding.held import HeldTable, HeldTables
 from calitree.calibration.planning.plan import Plan
 from calitree.engines.api.protocol import Engine, on_spark
 from calitree.engines.spark.session import spark_session
+from calitree.errors import QueryError
 from calitree.interrupts import run
 from calitree.query.binder import Query
 from calitree.results.having import Selected
@@ -21,29 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from calitree.results.rollup import Groups
-
-
-@dataclass(frozen=True)
-class AnswerTable:
-    """What was absorbed for an answer, in another process."""
-
-    held: pa.Table
-    exact: bool
-
-    @property
-    def rows(self) -> int:
-        """How many there are."""
-        return int(self.held.num_rows)
-
-
-class AnswerEngine:
-    """In place of the engine that computed an answer in another process."""
-
-    name = "pickled"
-
-    def arrow(self, table: AnswerTable) -> pa.Table:
-        """The rows."""
-        return table.held
 
 
 class Result(Tabular):
@@ -58,14 +37,20 @@ class Result(Tabular):
     Cuenca  5
     """
 
-    def __init__(self, engine: Engine, answer: Answer) -> None:
-        self._engine, self._answer = engine, answer
+    def __init__(
+        self,
+        engine: Engine,
+        answer: Answer,
+        inflation: Callable[[], dict[str, float | None]] | None = None,
+    ) -> None:
+        self._engine: Any = HeldTables() if isinstance(answer.table, HeldTable) else engine
+        self._answer, self._inflation = answer, inflation
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Its rows are pickled, not the tables that they were computed from."""
         absorbed = self._engine.arrow(self._answer.table)
-        held: Any = AnswerTable(absorbed, self._answer.table.exact)
-        return Result, (AnswerEngine(), self._answer._replace(table=held))
+        held: Any = HeldTable(absorbed, self._answer.table.exact)
+        return Result, (HeldTables(), self._answer._replace(table=held))
 
     @property
     def query(self) -> Query:
@@ -86,6 +71,20 @@ class Result(Tabular):
         if not self._answer.table.exact:
             return False
         return all(self.kinds[name] is not Kind.FLOAT for name in self._answer.projection.whole)
+
+    @cached_property
+    def inflation(self) -> dict[str, float | None]:
+        """How many times more each measure is if each joined row counts than at its grain, in total.
+
+        A measure without a grain is compared with that of the relations that own its columns. None where
+        there is no such ratio. It is computed when it is first read, from the rows as they were.
+
+        >>> wide.query(["city"], measures={"codes": "sum(stores.id)"}).inflation
+        {'codes': 1.3333333333333333}
+        """
+        if self._inflation is None:
+            raise QueryError("This result was pickled, without the tree: ask for inflation there.")
+        return self._inflation()
 
     @property
     def columns(self) -> list[str]:
@@ -111,6 +110,17 @@ class Result(Tabular):
         """
         from calitree.results.rollup import Groups
 
+        for fold in self.query.folds:
+            raise QueryError(
+                f"{fold.function} of groups is not that of all their rows, so these groups cannot be "
+                "rolled up. Ask for the groups that are wanted."
+            )
+        for aggregate in self.query.aggregates:
+            if aggregate.grain:
+                raise QueryError(
+                    f"A row of {' and '.join(sorted(aggregate.grain))} may count in several of these "
+                    "groups, so they cannot be added up. Ask for the groups that are wanted."
+                )
         engine, (projection, _, _, table) = self._engine, self._answer
         return run(lambda: Groups.absorbed(projection, engine.arrow(table)), table.rows)
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from calitree.calibration.folding.numbers import MAX_INTEGER_SUM, decimals, unscaled
 from calitree.engines.api.contraction import stored_parts
 from calitree.engines.api.semiring import Plus, Scalar, Semiring
 from calitree.engines.local.annotation.covariances import merged, merged_by, running_merges
@@ -25,9 +25,6 @@ from calitree.grouping import contiguous
 from calitree.sql.kernels.values import MAX_DIGITS, common_type
 
 Array = np.ndarray[Any, Any]
-
-MAX_INTEGER_SUM = float(1 << 62)
-"""64-bit integers whose absolute values add up to less can be added in any order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,36 +112,12 @@ def _sum(name: str, column: pa.Array, zero: Scalar) -> Summand:
         return Summand(name, np.asarray(column), np.add, float(zero or 0), pa.array)
     is_decimal = pa.types.is_decimal(column.type)
     scale = column.type.scale if is_decimal else 0
-    values = _unscaled(column) if is_decimal else np.asarray(column).astype(np.int64)
+    values = unscaled(column) if is_decimal else np.asarray(column).astype(np.int64)
     if values.dtype != object and float(np.abs(values.astype(float)).sum()) >= MAX_INTEGER_SUM:
         values = values.astype(object)
     if values.dtype == object or is_decimal:
-        return Summand(name, values, np.add, 0, lambda sums: _decimals(sums, scale))
+        return Summand(name, values, np.add, 0, lambda sums: decimals(sums, scale))
     return Summand(name, values, np.add, 0, pa.array)
-
-
-def _unscaled(column: pa.Array) -> Array:
-    """Decimals as whole numbers of their last digit."""
-    wide = column.cast(pa.decimal128(MAX_DIGITS, column.type.scale))
-    halves = np.frombuffer(wide.buffers()[1], np.int64)[2 * wide.offset :][: 2 * len(wide)]
-    low, high = halves[::2], halves[1::2]
-    if np.array_equal(high, low >> 63):
-        return low.copy()
-    large: Array = (high.astype(object) << 64) + low.view(np.uint64).astype(object)
-    return large
-
-
-def _decimals(values: Array, scale: int) -> pa.Array:
-    """Whole numbers as the decimals they stand for; as floats if one has too many digits."""
-    if values.dtype != object:
-        halves = np.empty(2 * len(values), np.int64)
-        halves[::2], halves[1::2] = values, values >> 63
-        buffers = [None, pa.py_buffer(halves)]
-        return pa.Array.from_buffers(pa.decimal128(MAX_DIGITS, scale), len(values), buffers)
-    if any(abs(value) >= 10**MAX_DIGITS for value in values):
-        return pa.array([float(value) / 10**scale for value in values], pa.float64())
-    exact = [Decimal(f"{value}E-{scale}") for value in values]  # rounds nothing, as scaleb would
-    return pa.array(exact, pa.decimal128(MAX_DIGITS, scale))
 
 
 def _compared(name: str, column: pa.Array, plus: Plus) -> Summand:

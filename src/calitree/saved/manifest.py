@@ -36,10 +36,11 @@ from calitree.storage.json_codec import (
 )
 from calitree.storage.table_format import SavedRelation, SavedRows
 
-FORMAT = 6
+FORMAT = 7
 """What is new in formats: 2 changes of relations, 3 relations added to a tree with messages, 4 the files of
 a stream by their directory (`read_files`, `read_segments`), before each a key of `streams`, 5 digests of files
-(`digest`, `digests`, `segment_digests`), the manifest's own `number`, and seals, 6 outer joins. All are read.
+(`digest`, `digests`, `segment_digests`), the manifest's own `number`, and seals, 6 outer joins, 7 as-of
+joins. All are read.
 """
 MANIFESTS = "manifests"
 

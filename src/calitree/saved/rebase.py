@@ -6,7 +6,7 @@ changed on one side only is taken from that side. One that has changed on both i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from typing import cast
 
@@ -17,7 +17,8 @@ from calitree.calibration.state import TreeState
 from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Engine, Persistent
 from calitree.errors import ConflictError, SavedError
-from calitree.jointree.schema import Relation
+from calitree.jointree.joins.as_of import conflicting
+from calitree.jointree.schema import Relation, Schema
 from calitree.saved.directory import Directory
 from calitree.saved.guard.checks import check
 from calitree.saved.location import SavedLocation, Saves, Version
@@ -54,7 +55,7 @@ def take_over(branch: Branch, saves: Saves, directory: Directory) -> int:
             f"version {known.number}. Open that one, or save this one to another directory."
         )
     with branch.lock:
-        changed, conflicts = _compared(branch.head.schema.relations, known, theirs)
+        changed, conflicts = _compared(branch.head.schema, known, theirs)
         if conflicts:
             raise ConflictError(
                 f"{', '.join(conflicts)} changed in {directory} between its versions {known.number} "
@@ -75,20 +76,23 @@ def _is_one_tree(known: Manifest, theirs: Manifest) -> bool:
 
 
 def _compared(
-    live: Mapping[str, Relation], known: Manifest, theirs: Manifest
+    schema: Schema, known: Manifest, theirs: Manifest
 ) -> tuple[list[SavedRelation], list[str]]:
     """The relations that only they have changed, and the names of those that both sides have."""
     before = {saved.name: saved.revisions[-1] for saved in known.relations}
-    changed, conflicts = [], []
+    changed: list[SavedRelation] = []
+    by_us, by_them = set[str](), set[str]()
     for saved in theirs.relations:
-        relation, revision = live[saved.name], saved.revisions[-1]
-        if own_table_at(revision, relation) is not None:
-            continue
-        if relation.revision in (*saved.revisions, before[saved.name]):
-            changed.append(saved)
-        elif revision != before[saved.name]:
-            conflicts.append(saved.name)
-    return changed, sorted(conflicts)
+        name, relation, revision = saved.name, schema.relations[saved.name], saved.revisions[-1]
+        is_ours = relation.revision not in (*saved.revisions, before[name])
+        if is_ours:
+            by_us.add(name)
+        if own_table_at(revision, relation) is None:
+            if revision != before[name]:
+                by_them.add(name)
+            if not is_ours:
+                changed.append(saved)
+    return changed, conflicting(schema, by_us, by_them)
 
 
 def _merge(

@@ -51,7 +51,8 @@ class RelationWriter:
     """Writes the relations of a tree.
 
     `needed` has, for each relation, revisions from which a message can still be brought up to date:
-    changes before and after one of them are kept apart.
+    changes before and after one of them are kept apart. The rows of `views` are nowhere else, and are always
+    copied.
     """
 
     def __init__(
@@ -62,9 +63,10 @@ class RelationWriter:
         *,
         copy_below: int,
         needed: Mapping[str, Collection[int]],
+        views: Collection[str] = (),
     ) -> None:
         self.engine, self.files, self.entries = engine, files, location.entries
-        self.copy_below, self.needed = copy_below, needed
+        self.copy_below, self.needed, self.views = copy_below, needed, views
 
     def write(self, relation: Relation) -> SavedRelation:
         """Write what is not there of a relation, and describe where all of it is."""
@@ -172,7 +174,7 @@ class RelationWriter:
     def _described(self, name: str, table: Table, revision: int) -> SavedRelation:
         """A copy of its rows, or where they are."""
         origin = self._origin(table)
-        if origin.source is None or origin.source.place == "copied":
+        if origin.source is None or origin.source.place == "copied" or name in self.views:
             return self._copied(name, table, revision)
         if self._is_copied(origin):
             # Where the rows cannot be read, it is noted where they should be.

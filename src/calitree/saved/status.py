@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from os import PathLike
 
 from calitree.calibration.message import Shelved
+from calitree.query.custom import CustomMeasure
 from calitree.saved.directory import Directory
 from calitree.saved.guard.checks import check
 from calitree.saved.guard.trust import Allow, AllowedPlaces
@@ -132,7 +133,9 @@ def status(
         calitree=manifest.calitree,
         engine=manifest.tree.engine,
         measures={
-            name: given if isinstance(given, str) else f"{given.semiring.name} of its own"
+            name: f"{given.semiring.name} of its own"
+            if isinstance(given, CustomMeasure)
+            else str(given)
             for name, given in manifest.tree.measures.items()
         },
         relations=tuple(_relation_status(r, allowed.readable(r)) for r in manifest.relations),

@@ -18,6 +18,7 @@ from calitree.jointree.joins.attributes import keyed_joins
 from calitree.jointree.schema import Attribute, Relation, Schema
 from calitree.query.binder import MeasureLike, Question
 from calitree.query.custom import CustomMeasure
+from calitree.query.grain import GrainMeasure
 from calitree.query.groups import kept_groups
 from calitree.saved.tree_record import SavedTree
 from calitree.sql.parser import Expression
@@ -31,6 +32,7 @@ def encoded_tree(snapshot: Snapshot) -> SavedTree:
         engine=state.engine.name,
         joins=tuple((join.left, join.right, join.pairs) for join in schema.joins),
         hows=cast(Any, tuple(join.how for join in schema.joins) if schema.has_outer else ()),
+        as_of=dict(schema.matches),
         matches=tuple(a.name for a in schema.attributes.values() if a.match),
         conditions=tuple(
             (i, join.condition) for i, join in enumerate(schema.joins) if join.condition
@@ -58,11 +60,12 @@ def encoded_tree(snapshot: Snapshot) -> SavedTree:
         bound=cast("dict[str, str] | None", state.bound),
         memory_limit=state.store.memory_limit,
         maintenance=state.maintenance,
+        grain=state.grain,
     )
 
 
-def _measure(name: str, given: MeasureLike) -> str | CustomMeasure:
-    if isinstance(given, str | CustomMeasure):
+def _measure(name: str, given: MeasureLike) -> str | GrainMeasure | CustomMeasure:
+    if isinstance(given, str | GrainMeasure | CustomMeasure):
         return given
     raise SavedError(
         f"Measure {name!r} cannot be saved: it is a {type(given).__name__}. Give it as SQL text, or "
@@ -81,7 +84,10 @@ def decoded_tree(
 ) -> Snapshot:
     """The tree that `encoded_tree` has written, with these relations and messages."""
     derived = derived_columns(tree, {name: r.table.kinds for name, r in relations.items()})
-    relations = {name: replace(r, derived=derived[name]) for name, r in relations.items()}
+    relations = {
+        name: replace(relation, derived=derived[name], as_of=tree.as_of.get(name))
+        for name, relation in relations.items()
+    }
     added = {name: replace(relations[name], added=True) for name in tree.added}
     attributes = {
         name: Attribute(name, columns, kind, name in tree.matches)
@@ -98,6 +104,7 @@ def decoded_tree(
         maintenance=tree.maintenance,
         bound=cast("dict[object, str] | None", tree.bound),
         cube_pivots=cube_pivots(tree),
+        grain=tree.grain,
     )
     merge_streams(state, tree)
     return Snapshot(state, 0, schema)

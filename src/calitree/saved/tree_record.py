@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from calitree.calibration.state import Mode
-from calitree.jointree.joins.join import Join
+from calitree.jointree.joins.join import AsOf, Join
 from calitree.query.custom import CustomMeasure
+from calitree.query.grain import GrainMeasure
 from calitree.saved.directory import own_name
 from calitree.storage.digest import FileDigest
 from calitree.storage.file_log import Stamp
@@ -32,7 +33,7 @@ class SavedTree:
     attributes: tuple[tuple[str, Pairs, Kind], ...]
     bags: tuple[BagParts, ...]
     edges: Pairs
-    measures: dict[str, str | CustomMeasure]
+    measures: dict[str, str | GrainMeasure | CustomMeasure]
     group_by: tuple[str, ...] | dict[str, str]
     where: str | None
     memory_limit: Count
@@ -48,9 +49,13 @@ class SavedTree:
         default=(), metadata={"json": "further"}
     )
     """The pivots of cubes: by what they group, and their filter."""
+    as_of: dict[str, AsOf] = field(default_factory=dict)
+    """As-of joins, by the relations that are their matches."""
     conditions: tuple[tuple[Count, str], ...] = ()
     """Those of joins, each with the number of its join."""
     bound: dict[str, str] | None = None
+    grain: Literal["owner"] | None = None
+    """How often rows count in measures that do not say it."""
     streams: dict[str, int] = field(default_factory=dict)
     read_files: dict[str, dict[str, dict[str, Stamp | None]]] = field(default_factory=dict)
     read_segments: dict[str, tuple[OwnName, ...]] = field(default_factory=dict)
@@ -68,6 +73,7 @@ class SavedTree:
             self.joins,
             self.hows,
             self.conditions,
+            tuple(self.as_of.items()),
             self.attributes,
             bags,
             self.edges,

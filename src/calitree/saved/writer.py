@@ -180,6 +180,7 @@ class Saving:
             needed={
                 name: {one.stale[name] for one in pinned if name in one.stale} for name in relations
             },
+            views=tree.as_of,
         )
         saved = tuple(writer.write(relation) for relation in relations.values())
         revisions = {relation.name: relation.revisions for relation in saved}

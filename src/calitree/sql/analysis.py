@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sqlglot import exp
 
-from calitree.errors import ExpressionError, cut, shortened
+from calitree.errors import ExpressionError, cut, did_you_mean, shortened
 from calitree.sql.constants import EXAMPLES, constant
 from calitree.sql.limits import MAX_NODES
 from calitree.sql.nodes import (
@@ -18,6 +18,7 @@ from calitree.sql.nodes import (
     column,
     display,
     double,
+    key_of,
     literal_kind,
     quoted_sql,
     sql_text,
@@ -44,15 +45,21 @@ Rule = Callable[["Analysis", Any], Pair]
 """Types a parsed node and gives its canonical form."""
 
 
-Rules = Mapping[type[exp.Expr], Rule]
-"""By the class of the node."""
+Rules = Mapping[type[exp.Expr] | str, Rule]
+"""By the class of the node, or by the name of the function (`calitree.sql.nodes.key_of`)."""
 
-_PHRASES = {Kind.FLOAT: "a number", Kind.STRING: "text", Kind.BOOLEAN: "a condition"}
+_PHRASES = {
+    Kind.FLOAT: "a number",
+    Kind.INTEGER: "a whole number",
+    Kind.STRING: "text",
+    Kind.BOOLEAN: "a condition",
+}
 
 _KNOWN_OPTIONS = frozenset(
     (  # noqa: SIM905 - a list would have one line an option
         "this expression expressions ifs default true false low high decimals start length unit to"
         " typed safe big_int ignore_nulls _type negate query unnest min_value max_value num_buckets"
+        " substr position"
     ).split()
 )
 
@@ -88,7 +95,7 @@ class Analysis:
         if node is None:
             raise self.fail(f"{name} needs a number")
         result, kind = self.normal(node)
-        self._check(node, kind, Kind.FLOAT, name)
+        self.check(node, kind, Kind.FLOAT, name)
         return result, kind
 
     def operand(self, node: exp.Expr, kind: Kind, name: str) -> exp.Expr:
@@ -96,10 +103,11 @@ class Analysis:
         if kind is Kind.FLOAT:
             return double(*self.number(node, name))
         result, actual = self.normal(node)
-        self._check(node, actual, kind, name)
+        self.check(node, actual, kind, name)
         return result
 
-    def _check(self, node: exp.Expr, kind: Kind, needed: Kind, name: str) -> None:
+    def check(self, node: exp.Expr, kind: Kind, needed: Kind, name: str) -> None:
+        """Refuse an operand that is not of the kind that is needed; FLOAT is any number."""
         suits = kind.is_number if needed is Kind.FLOAT else kind is needed
         if not (suits or kind is Kind.NULL):
             raise self.fail(
@@ -162,14 +170,18 @@ class Analysis:
         if isinstance(node, exp.Literal | exp.Boolean | exp.Null):
             check_literal(node)
             return type(node)(**node.args), literal_kind(node)  # without the place in the text
-        rule = self.rules.get(type(node))
+        rule = self.rules.get(key_of(node))
         if rule is not None:
             self._refuse_unknown_options(node)
             return rule(self, node)
         if isinstance(node, exp.AggFunc):
             raise self.fail(f"{quoted_sql(node)} is an aggregate; aggregates belong in measures")
         if isinstance(node, exp.Anonymous):
-            raise self.fail(f"there is no function {node.name}")
+            names = [name.lower() for name in self.rules if isinstance(name, str)]
+            raise ExpressionError(
+                f"In {shortened(sql_text(self.whole))}: there is no function {node.name}."
+                f"{did_you_mean(node.name.lower(), names)} `calitree functions` lists all."
+            )
         raise self.fail(f"{quoted_sql(node)} is not supported here")
 
     def _column(self, node: exp.Column) -> Pair:

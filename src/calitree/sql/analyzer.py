@@ -15,9 +15,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from calitree.sql.analysis import Analysis, Resolver
-from calitree.sql.functions import FUNCTIONS
-
-RULES = {node: function.rule for node, function in FUNCTIONS.items()}
+from calitree.sql.functions import RULES
 
 
 def normalise(node: exp.Expr, resolve: Resolver) -> exp.Expr:

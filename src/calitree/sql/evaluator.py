@@ -19,13 +19,14 @@ from sqlglot import exp
 from sqlglot.helper import ensure_list
 
 from calitree.errors import ExpressionError, cut
-from calitree.sql.functions import FUNCTIONS, Function
+from calitree.sql.functions import FUNCTIONS
+from calitree.sql.functions.function import Function
 from calitree.sql.kernels.branches import CaseBranch, Columns, Rows, Run, choice, first_known
 from calitree.sql.kernels.casts import null_of
-from calitree.sql.kernels.comparison import is_among
+from calitree.sql.kernels.comparison import Among
 from calitree.sql.kernels.values import NULL, Datum, broadcast, constant, double, is_null
 from calitree.sql.limits import on_deep_stack
-from calitree.sql.nodes import display, literal_kind, quoted_sql
+from calitree.sql.nodes import display, key_of, literal_kind, quoted_sql
 from calitree.sql.nodes import kind_of as node_kind
 from calitree.sql.parsing.literal_lists import list_of
 from calitree.sql.rules.conversions import bits_of, is_widened, target_of
@@ -66,7 +67,7 @@ def _compiled(node: exp.Expr) -> Run:
     form = _FORMS.get(type(node))
     if form is not None:
         return form(node)
-    function = FUNCTIONS.get(type(node))
+    function = FUNCTIONS.get(key_of(node))
     if function is None or not function.kernel:
         raise ExpressionError(f"{quoted_sql(node)} ({type(node).__name__}) cannot be evaluated.")
     run = _call(function, node)
@@ -86,7 +87,7 @@ def _call(function: Function, node: exp.Expr) -> Run:
     kernel, strict = _kernel(function.kernel), function.strict
     operands: list[Run] = []
     for key in function.operands:
-        for operand in ensure_list(node.args[key]):
+        for operand in ensure_list(node.args.get(key)):
             operands.append(_compiled(operand))
     options = [read(node) for read in function.options]
     null = null_of(Kind.FLOAT) if _kind(node) is Kind.FLOAT else NULL
@@ -153,8 +154,8 @@ def _in(node: exp.Expr) -> Run:
     listed = list_of(node)
     if listed is None:
         return _call(FUNCTIONS[exp.In], node)
-    needle, array, has_null = _compiled(node.this), listed.array, listed.has_null
-    return lambda rows: is_among(needle(rows), array, has_null)
+    needle, among = _compiled(node.this), Among(listed.array, listed.has_null)
+    return lambda rows: among(needle(rows))
 
 
 def _cannot_fail(node: exp.Expr) -> bool:
@@ -163,6 +164,9 @@ def _cannot_fail(node: exp.Expr) -> bool:
     Sums and products of integers or decimals can: an overflow changes the type of the whole column.
     """
     for part in node.bfs():
+        function = FUNCTIONS.get(key_of(part))
+        if function is not None and function.can_fail:
+            return False
         if isinstance(part, exp.Add | exp.Sub | exp.Mul | exp.Neg | exp.Abs):
             if _kind(part) is not Kind.FLOAT:
                 return False

@@ -50,7 +50,14 @@ _MAY_BE_NARROW = (exp.Column, exp.Case, exp.Coalesce, exp.Greatest, exp.Least, e
 
 def name_of(node: exp.Expr) -> str:
     """The name of a function, or the sign of an operator, in messages."""
+    if isinstance(node, exp.Anonymous):
+        return node.name.upper()
     return NAMES.get(type(node), type(node).__name__.upper())
+
+
+def key_of(node: exp.Expr) -> type[exp.Expr] | str:
+    """What a node is known by: its class, or its name if it is a call of a function by name."""
+    return node.name.upper() if type(node) is exp.Anonymous else type(node)
 
 
 def marked(node: exp.Expr, kind: Kind) -> exp.Expr:
@@ -195,7 +202,8 @@ def nullif_zero(node: exp.Expr) -> exp.Expr:
 
 def paren(node: exp.Expr) -> exp.Expr:
     """An operator in parentheses, so that the canonical text has the shape of the tree."""
-    if isinstance(node, exp.Binary | exp.Not | exp.Neg | exp.In | exp.Is | exp.Like):
+    prefixed = exp.Not | exp.Neg | exp.BitwiseNot
+    if isinstance(node, exp.Binary | prefixed | exp.In | exp.Is | exp.Like):
         return marked(exp.Paren(this=node), kind_of(node))
     return node
 

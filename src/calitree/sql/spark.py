@@ -11,15 +11,17 @@ This holds for a session in UTC and in ANSI mode; `calitree.engines.spark.zone` 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sqlglot import exp
 
 from calitree.sql import spark_text
 from calitree.sql.functions import FUNCTIONS
 from calitree.sql.limits import checked_size, on_deep_stack
-from calitree.sql.nodes import kind_of, marked
+from calitree.sql.nodes import key_of, kind_of, marked
 
-_TEXTS = {
-    **{node: function.spark for node, function in FUNCTIONS.items() if function.spark},
+_TEXTS: dict[type[exp.Expr] | str, Callable[[exp.Expr], str | None] | str] = {
+    **{key: function.spark for key, function in FUNCTIONS.items() if function.spark},
     exp.Column: spark_text.column,
     exp.Literal: spark_text.literal,
     exp.Var: spark_text.listed,
@@ -27,6 +29,10 @@ _TEXTS = {
     exp.And: spark_text.connected,
     exp.Or: spark_text.connected,
 }
+
+
+def _own(node: exp.Expr) -> None:
+    """The text that sqlglot writes."""
 
 
 @on_deep_stack
@@ -38,8 +44,8 @@ def to_spark(node: exp.Expr) -> str:
     """
     root = exp.Paren(this=node.copy())
     for part in reversed(list(root.this.bfs())):
-        rewrite = _TEXTS.get(type(part))
-        text = rewrite(part) if rewrite else None
+        rewrite = _TEXTS.get(key_of(part), _own)
+        text = spark_text.formatted(rewrite, part) if isinstance(rewrite, str) else rewrite(part)
         if text is not None:
             if "values" not in part.meta:
                 checked_size(text)

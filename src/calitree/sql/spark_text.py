@@ -14,7 +14,7 @@ from calitree.sql.nodes import TYPES, kind_of
 from calitree.sql.rules.arithmetic import decimals_of
 from calitree.sql.rules.conversions import TEXTS, bits_of, target_of
 from calitree.sql.rules.dates import unit_of
-from calitree.sql.rules.text import PAIRED, SINGLE_UPPER, SPACES, pattern_of
+from calitree.sql.rules.text import PAIRED, SINGLE_UPPER, pattern_of
 from calitree.sql.rules.text import lower as in_lower_case
 from calitree.types import Kind
 
@@ -22,6 +22,27 @@ from calitree.types import Kind
 def sql(node: exp.Expr) -> str:
     """A node in sqlglot's dialect for Spark."""
     return node.sql(dialect="spark")
+
+
+class _Operand(str):
+    """The text of an operand in a form: `{0}`, or `{0:int}` as an integer of 32 bits."""
+
+    __slots__ = ()
+
+    def __format__(self, spec: str) -> str:
+        most = (1 << 31) - 2  # so that one more still has 32 bits
+        if spec != "int" or (self.isdigit() and int(self) <= most):
+            return str(self)
+        return (
+            f"CAST(CASE WHEN {self} > {most} THEN {most} WHEN {self} < -{most} THEN -{most}"
+            f" ELSE {self} END AS INT)"
+        )
+
+
+def formatted(form: str, node: exp.Expr) -> str:
+    """A form with the operands of a node in it."""
+    operands = node.expressions if isinstance(node, exp.Anonymous) else node.iter_expressions()
+    return form.format(*(_Operand(sql(operand)) for operand in operands))
 
 
 def _quoted(text: str) -> str:
@@ -105,17 +126,6 @@ def wide(node: exp.Expr) -> str:
     return f"CAST({sql(node)} AS BIGINT)"
 
 
-def date_part(node: exp.Expr) -> str:
-    """EXTRACT as an integer; Spark's seconds have fractions, and its Sunday is 1."""
-    part, at = node.name.upper(), sql(node.expression)
-    texts = {
-        "SECOND": f"SECOND({at})",
-        "DOW": f"DAYOFWEEK({at}) - 1",
-        "ISODOW": f"WEEKDAY({at}) + 1",
-    }
-    return f"CAST({texts.get(part, sql(node))} AS BIGINT)"
-
-
 def mean(node: exp.Expr) -> str | None:
     """AVG as a double; of decimals Spark would give a decimal, rounded after four more digits."""
     return f"AVG(CAST({sql(node.this)} AS DOUBLE))" if kind_of(node.this) is Kind.DECIMAL else None
@@ -123,11 +133,20 @@ def mean(node: exp.Expr) -> str | None:
 
 def whole(node: exp.Expr) -> str | None:
     """FLOOR and CEIL of doubles as doubles; from 2^52 on, every double is whole."""
-    if kind_of(node) is Kind.DECIMAL:
+    if kind_of(node.this) is Kind.DECIMAL:
         return None
     x, function = sql(node.this), type(node).__name__.upper()
     small = f"ABS({x}) < 4503599627370496D"
     return f"CASE WHEN {small} THEN CAST({function}({x}) AS DOUBLE) ELSE {x} END"
+
+
+def towards_zero(node: exp.Expr) -> str:
+    """TRUNC as FLOOR or CEIL."""
+    x = node.expressions[0]
+    below, above = (
+        whole(kind(this=x.copy())) or sql(kind(this=x.copy())) for kind in (exp.Floor, exp.Ceil)
+    )
+    return f"CASE WHEN {sql(x)} < 0 THEN {above} ELSE {below} END"
 
 
 def rounded(node: exp.Expr) -> str | None:
@@ -217,11 +236,6 @@ def upper(node: exp.Expr) -> str:
 def lower(node: exp.Expr) -> str:
     """LOWER makes one letter of one; and a Σ is the same at the end of a word."""
     return f"LOWER(TRANSLATE({sql(node.this)}, 'İΣ', 'iσ'))"
-
-
-def trim(node: exp.Expr) -> str:
-    """TRIM of all characters that Unicode calls spaces."""
-    return f"TRIM(BOTH {_quoted(SPACES)} FROM {sql(node.this)})"
 
 
 def truncated(node: exp.Expr) -> str:

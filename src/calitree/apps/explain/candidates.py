@@ -34,7 +34,10 @@ def candidate_columns(
         names = [
             attribute.name
             for attribute in schema.attributes.values()
-            if attribute.kind in DISCRETE and attribute.name not in used and not attribute.match
+            if attribute.kind in DISCRETE
+            and attribute.name not in used
+            and not attribute.match
+            and not schema.matches.keys() >= set(attribute.relations)
         ]
     else:
         names = list(dict.fromkeys(schema.column(text).attribute for text in given))
@@ -55,7 +58,8 @@ def predicate_text(column: str, value: Any) -> str:
 def home_of(schema: Schema, attribute: str) -> str:
     """The smallest relation that has an attribute."""
     relations = schema.attributes[attribute].relations
-    return min(relations, key=lambda name: (schema.rows(name), name))
+    named = (name for name in relations if name not in schema.matches)
+    return min(named, key=lambda name: (schema.rows(name), name))
 
 
 @dataclass(frozen=True, order=True)

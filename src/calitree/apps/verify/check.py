@@ -17,6 +17,7 @@ from calitree.apps.verify.plain import runner_of
 from calitree.engines.api.signed import settled
 from calitree.errors import QueryError
 from calitree.grouping import canonical
+from calitree.jointree.joins.as_of import with_matches
 from calitree.jointree.remainder import remaining_schema
 from calitree.jointree.schema import Schema
 from calitree.query.binder import Question
@@ -216,7 +217,8 @@ def _by_key(table: pa.Table, keys: int) -> dict[tuple[Any, ...], list[tuple[Any,
 def default_queries(wide: WideTable) -> list[dict[str, Any]]:
     """A set of questions made for this graph: totals, drill-downs, slices, relations left out."""
     schema, asked = wide.schema, [{}]  # type: tuple[Schema, list[dict[str, Any]]]
-    columns = [c for c in (_small_column(schema, name) for name in schema.relations) if c]
+    names = [name for name in schema.relations if name not in schema.matches]
+    columns = [c for c in (_small_column(schema, name) for name in names) if c]
     asked += [{"group_by": [column]} for column in columns]
     asked += [{"group_by": [a, b]} for a, b in pairwise(columns)]
     for column, other in zip(columns, columns[1:] + columns[:1], strict=True):
@@ -227,8 +229,8 @@ def default_queries(wide: WideTable) -> list[dict[str, Any]]:
             asked.append({"group_by": [other], "where": f"{quoted} = {value}"})
             asked.append({"where": f"{quoted} is null or {quoted} <> {value}"})
     used = set().union(*(measure.relations for _, measure in wide.query().query.measures))
-    for name in schema.relations:
-        rest = [other for other in schema.relations if other != name]
+    for name in names:
+        rest = [other for other in names if other != name]
         if name not in used and _can_be_joined(schema, rest):
             asked.append({"relations": rest})
     return asked
@@ -236,6 +238,7 @@ def default_queries(wide: WideTable) -> list[dict[str, Any]]:
 
 def _can_be_joined(schema: Schema, relations: Sequence[str]) -> bool:
     """Whether joins connect these relations, and mean the same without the others."""
+    relations = with_matches(schema, relations)
     if len(schema.components(relations)) != 1:
         return False
     try:

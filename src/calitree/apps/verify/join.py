@@ -8,7 +8,14 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from calitree.apps.verify.plain import DuckDB, SqlRunner, attributes_of, query_sql, wide_sql
+from calitree.apps.verify.plain import (
+    DuckDB,
+    SqlRunner,
+    attributes_of,
+    grains_of,
+    query_sql,
+    wide_sql,
+)
 from calitree.apps.verify.verbatim import Verbatim, scope_sql, verbatim
 from calitree.engines.api.contraction import Table
 from calitree.errors import EngineError
@@ -53,7 +60,11 @@ class BuiltJoin:
         nothing: list[Verbatim | None] = [None] * len(questions)
         if not isinstance(self.runner, DuckDB):
             return nothing
-        texts = [verbatim(self.schema, question, known) for question in questions]
+        texts = [
+            # Plain SQL has no grain, so what a text says there is not all that is asked.
+            None if grains_of(query) else verbatim(self.schema, question, known)
+            for question, query in zip(questions, self.queries, strict=True)
+        ]
         names = frozenset().union(*(text.names for text in texts if text is not None))
         scope = scope_sql(self.schema, sorted(self.queries[0].relations), names)
         if scope is None:
@@ -89,6 +100,8 @@ class BuiltJoin:
             attributes = sorted(set().union(*map(attributes_of, self.queries)))
             derived = dict.fromkeys(column for query in self.queries for column in query.derived)
             schema = self.schema.with_columns(derived)
-            self._build(*wide_sql(schema, relations, attributes, self.runner.dialect))
+            grains = [grain for query in self.queries for grain in grains_of(query)]
+            numbered = sorted(frozenset().union(*grains))
+            self._build(*wide_sql(schema, relations, attributes, self.runner.dialect, numbered))
             self._has_attributes = True
         return self._asked(query_sql(self.queries[place], self.runner.dialect), False)

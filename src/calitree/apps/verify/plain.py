@@ -7,7 +7,7 @@ the texts of the question themselves (`calitree.apps.verify.verbatim`) wherever 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from importlib.util import find_spec
@@ -20,12 +20,14 @@ from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Engine, Persistent, SparkBacked, on_spark
 from calitree.errors import EngineError
 from calitree.interrupts import current, run
+from calitree.jointree.joins.as_of import matches_sql
 from calitree.jointree.joins.conditions import located_condition
 from calitree.jointree.joins.from_clause import from_clause
 from calitree.jointree.joins.join import ColumnName, Join
 from calitree.jointree.remainder import remaining_schema
 from calitree.jointree.schema import Schema
 from calitree.query.binder import Query
+from calitree.query.grain import once_column
 from calitree.sql.parsing.literal_lists import with_values
 from calitree.sql.quoting import quote
 from calitree.sql.spark import to_spark
@@ -56,15 +58,20 @@ DEFINITIONS = (
     "SET disabled_optimizers = 'expression_rewriter'",
     'CREATE MACRO "/"(a, b) AS system.main."/"(a, nullif(b, 0))',
     'CREATE MACRO "%"(a, b) AS system.main."%"(a, nullif(b, 0))',
+    'CREATE MACRO "//"(a, b) AS system.main."//"(a, nullif(b, 0))',
+    "CREATE MACRO mod(a, b) AS system.main.mod(a, nullif(b, 0))",
     *(
         f'CREATE MACRO "{name}"(a, b) AS system.main.power(a + 0e0, b)'
         for name in ("power", "pow", "^", "**")
     ),
+    "CREATE MACRO atan2(a, b) AS system.main.atan2(a + 0e0, b + 0e0)",
     "CREATE MACRO bin(x, w) AS floor(x / w) * w",
     "CREATE MACRO width_bucket(x, low, high, n) AS CASE WHEN x IS NULL THEN NULL "
     "WHEN low < high AND x < low OR low > high AND x > low THEN 0 "
     "WHEN low < high AND x >= high OR low > high AND x <= high THEN n + 1 "
     "ELSE least(n, CAST(floor((x - low) * n / (high - low)) AS BIGINT) + 1) END",
+    "CREATE MACRO top_k(x, n) AS list_transform(list_sort(list_transform(map_entries(histogram(x)), "
+    "lambda e: {'w': -CAST(e.value AS BIGINT), 'k': e.key}))[:n], lambda e: e.k)",
 )
 """What makes DuckDB's answers ours; `docs/semantics.md` has the reasons."""
 
@@ -185,9 +192,16 @@ def _local_files(engine: Engine, table: Table) -> list[str]:
 
 
 def wide_sql(
-    schema: Schema, relations: Iterable[str], attributes: Iterable[str], dialect: str
+    schema: Schema,
+    relations: Iterable[str],
+    attributes: Iterable[str],
+    dialect: str,
+    numbered: Sequence[str] = (),
 ) -> tuple[str, dict[str, Table]]:
-    """The join of these relations with these attributes as its columns, and the tables it reads."""
+    """The join of these relations with these attributes as its columns, and the tables it reads.
+
+    Of those that are numbered it also has the number of the row.
+    """
     joined = [name for name in schema.relations if name in set(relations)]
     aliases = {name: f"r{i}" for i, name in enumerate(joined)}
     schema = remaining_schema(schema, joined)
@@ -196,8 +210,22 @@ def wide_sql(
         owner, column = next(c for c in schema.attributes[attribute].columns if c[0] in aliases)
         source = column_sql(schema, aliases, (owner, column), dialect)
         chosen.append(f"{source} AS {quote(attribute, dialect=dialect)}")
-    sql = f"SELECT {', '.join(chosen) or '1 AS one'} {joined_sql(schema, aliases, dialect)}"
+    chosen += [
+        f"{quote(aliases[name], ROW, dialect=dialect)} AS {quote(row_of(name), dialect=dialect)}"
+        for name in numbered
+    ]
+    source = joined_sql(schema, aliases, dialect, numbered)
+    sql = f"SELECT {', '.join(chosen) or '1 AS one'} {source}"
     return sql, {alias: schema.relations[name].table for name, alias in aliases.items()}
+
+
+ROW = "row of it"
+"""The number of a row in its relation, where its rows count once."""
+
+
+def row_of(relation: str) -> str:
+    """The column of the join that has it."""
+    return f"row of {relation}"
 
 
 def column_sql(schema: Schema, aliases: Mapping[str, str], column: ColumnName, dialect: str) -> str:
@@ -219,11 +247,19 @@ def _text(node: exp.Expr, dialect: str) -> str:
     return to_spark(node) if dialect == "spark" else with_values(node).sql(dialect)
 
 
-def joined_sql(schema: Schema, aliases: Mapping[str, str], dialect: str) -> str:
+def joined_sql(
+    schema: Schema, aliases: Mapping[str, str], dialect: str, numbered: Sequence[str] = ()
+) -> str:
     """FROM and the joins declared between some relations, given the alias of each."""
 
     def table(name: str) -> str:
-        return quote(aliases[name], dialect=dialect)
+        alias, as_of = quote(aliases[name], dialect=dialect), schema.matches.get(name)
+        if as_of is not None:
+            return f"({matches_sql(as_of, table, column, dialect)}) AS {alias}"
+        if name not in numbered:
+            return alias
+        row = quote(ROW, dialect=dialect)
+        return f"(SELECT *, row_number() OVER (ORDER BY 1) AS {row} FROM {alias}) AS {alias}"
 
     def column(relation: str, name: str) -> str:
         return column_sql(schema, aliases, (relation, name), dialect)
@@ -241,7 +277,13 @@ def attributes_of(query: Query) -> set[str]:
     for _, measure in query.measures:
         if measure.plain is not None:
             attributes |= {column.name for column in measure.plain.find_all(exp.Column)}
-    return attributes
+    return attributes - set(map(once_column, grains_of(query)))
+
+
+def grains_of(query: Query) -> list[frozenset[str]]:
+    """The grains of its measures."""
+    measures = (measure for _, measure in query.measures)
+    return list(dict.fromkeys(grain for measure in measures for grain in measure.grains))
 
 
 def query_sql(query: Query, dialect: str) -> str:
@@ -260,9 +302,18 @@ def query_sql(query: Query, dialect: str) -> str:
                 f"{title!r} is a measure of its own semiring; SQL has nothing to compare it with."
             )
         columns.append(f"{text(measure.plain)} AS {name(title)}")
-    sql = f"SELECT {', '.join(columns)} FROM wide"
+    source = "wide"
     if query.where:
-        sql += f" WHERE {' AND '.join(f'({text(p.node)})' for p in query.where)}"
+        source += f" WHERE {' AND '.join(f'({text(p.node)})' for p in query.where)}"
+    for grain in grains_of(query):
+        # In each group, one of the joined rows that repeat a row of the grain.
+        rows = [name(row_of(relation)) for relation in sorted(grain)]
+        by = ", ".join([*grouped.values(), *rows])
+        first = f"row_number() OVER (PARTITION BY {by} ORDER BY 1) = 1"
+        present = " AND ".join(f"{row} IS NOT NULL" for row in rows)
+        once = name(once_column(grain))
+        source = f"(SELECT *, {first} AND {present} AS {once} FROM {source})"
+    sql = f"SELECT {', '.join(columns)} FROM {source}"
     if grouped:
         sql += f" GROUP BY {', '.join(grouped.values())}"
     return sql

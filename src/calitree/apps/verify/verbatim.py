@@ -37,9 +37,9 @@ class Verbatim(NamedTuple):
 def verbatim(
     schema: Schema, question: Question, known: Mapping[str, MeasureLike]
 ) -> Verbatim | None:
-    """The question in its own texts; None if a measure has none."""
+    """The question in its own texts; None if a measure has none, or depends on the order of rows."""
     texts = _measure_texts(question, known)
-    if texts is None:
+    if texts is None or any(map(_depends_on_order, texts)):
         return None
     columns = [_group_text(schema, text) for _, text in named_groups(question.group_by)]
     names = set[WrittenName]().union(*(used for used, _ in columns))
@@ -71,6 +71,16 @@ def _measure_texts(question: Question, known: Mapping[str, MeasureLike]) -> list
     texts = [given.text if isinstance(given, Measure) else given for given in chosen]
     own = [text for text in texts if isinstance(text, str)]
     return own if len(own) == len(texts) else None
+
+
+_OF_ORDER = (exp.Mode, exp.ArgMin, exp.ArgMax, exp.ArrayAgg, exp.GroupConcat)
+"""Aggregates that take the first of several values, or list them as they come."""
+
+
+def _depends_on_order(text: str) -> bool:
+    """Whether DuckDB's answer is one of several, which our reading tells it to choose as we do."""
+    calls = parse_node(text).find_all(*_OF_ORDER)
+    return any(call.find(exp.Order) is None for call in calls)
 
 
 def names_in(text: str) -> set[WrittenName]:

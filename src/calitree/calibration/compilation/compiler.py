@@ -15,8 +15,8 @@ from calitree.calibration.compilation.wiring import Wiring
 from calitree.calibration.message import Message, MessageKey
 from calitree.calibration.planning.plan import Measured, Plan, Planned
 from calitree.calibration.projection import Projection
-from calitree.engines.api.contraction import Match, Table
-from calitree.engines.api.protocol import Engine
+from calitree.engines.api.contraction import Match, Output, Table
+from calitree.engines.api.protocol import Engine, updatable
 from calitree.jointree.bag import Edge
 
 MAX_KEPT_BYTES = 16_000
@@ -24,21 +24,29 @@ MAX_KEPT_BYTES = 16_000
 
 
 class Unmatched:
-    """What a full join keeps without a partner. It is the same every time, so if it is small it is kept."""
+    """What full joins keep without a partner. It is the same every time, so if it is small it is kept."""
 
-    def __init__(self, call: Call) -> None:
-        self.call = call
-        self.nbytes = call.nbytes + MAX_KEPT_BYTES
+    def __init__(self, calls: Sequence[Call]) -> None:
+        self.calls = tuple(calls)
+        self.nbytes = sum(call.nbytes for call in calls) + MAX_KEPT_BYTES
         self._table: Table | None = None
 
     def table(self, engine: Engine, messages: Mapping[Edge, Message]) -> Table:
-        """The groups of these rows; two threads may both compute them."""
+        """The groups of these rows, of all joins; two threads may both compute them."""
         if self._table is not None:
             return self._table
-        ((table, _),) = self.call.run(engine, messages)
-        if table.nbytes <= MAX_KEPT_BYTES:
-            self._table = table
-        return table
+        tables = [table for call in self.calls for table, _ in call.run(engine, messages)]
+        total = added(engine, self.calls[0].outputs[0], tables)
+        if total.nbytes <= MAX_KEPT_BYTES:
+            self._table = total
+        return total
+
+
+def added(engine: Engine, output: Output, tables: Sequence[Table]) -> Table:
+    """The sum of results of one output."""
+    total = updatable(engine).add(output, tables, (), None)
+    assert total is not None  # as nothing is subtracted
+    return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +60,7 @@ class Compiled:
     plan: Plan
     sends: tuple[Call, ...]
     absorb: Call
-    unmatched: tuple[Unmatched, ...]
+    unmatched: Unmatched | None
     reused: tuple[Message, ...]
     refreshing: Mapping[MessageKey | None, Measured] = field(default_factory=dict)
 
@@ -60,7 +68,12 @@ class Compiled:
     def nbytes(self) -> int:
         """About how many bytes it takes, without what it means and the messages that it reuses."""
         calls = sum(call.nbytes for call in (*self.sends, self.absorb))
-        return 1_500 + calls + sum(unmatched.nbytes for unmatched in self.unmatched)
+        return 1_500 + calls + (0 if self.unmatched is None else self.unmatched.nbytes)
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether groups by expressions over several relations are what it absorbs."""
+        return self.plan.absorb is not None and bool(self.plan.absorb.by_row)
 
     def explained(self, engine: Engine) -> Compiled:
         """The same, with the ways in which the engine would compute its contractions."""
@@ -83,8 +96,8 @@ def compile_plan(
     assert plan.absorb is not None
     wiring = Wiring(outer.schema, planned.placement, stored, plan.steps, outer=outer)
     sends, absorb = tuple(map(wiring.send, plan.steps)), wiring.absorb(plan.absorb)
-    calls = map(wiring.unmatched, plan.unmatched, matches)
-    unmatched = tuple(map(Unmatched, calls))
+    calls = [*map(wiring.unmatched, plan.unmatched, matches)]
+    unmatched = Unmatched(calls) if calls else None
     reused = tuple(stored[key.edge] for key in (*plan.reused, *plan.refreshed))
     return Compiled(
         planned.projection, plan, sends=sends, absorb=absorb, unmatched=unmatched, reused=reused

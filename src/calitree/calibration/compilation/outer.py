@@ -76,7 +76,8 @@ class OuterJoins:
     def _keys(self, join: OuterJoin, block: list[str]) -> Table:
         """The keys that the optional side has."""
         derived = {a for name in block for a in self.schema.derived_of[name]}
-        inputs = tuple(self.schema.input_of(name, derived) for name in block)
+        wanted = derived if len(block) > 1 else derived.intersection(join.key)
+        inputs = tuple(self.schema.input_of(name, wanted) for name in block)
         output = Output(tuple(range(len(block))), key_filters(self.schema, join), join.key, ())
         (keys,) = Linear(Contraction(inputs, (output,)), (None,)).tables(self.state.engine)
         return keys

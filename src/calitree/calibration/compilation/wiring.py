@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
+from calitree.calibration.compilation.by_row import CallByRow
 from calitree.calibration.compilation.call import Awaited, Call, moved
 from calitree.calibration.compilation.outer import OuterJoins, joins_by_edge, key_filters
-from calitree.calibration.message import Message, column_names
+from calitree.calibration.message import Message, column_names, rows_column
 from calitree.calibration.planning.placement import Placement
 from calitree.calibration.planning.plan import Absorb, Send, Step
 from calitree.engines.api.contraction import (
@@ -24,7 +25,7 @@ from calitree.engines.api.contraction import (
 from calitree.jointree.bag import Edge
 from calitree.jointree.joins.join import OuterJoin
 from calitree.jointree.schema import Schema
-from calitree.query.annotation import COUNT, Aggregate
+from calitree.query.annotation import Aggregate
 
 
 class Wiring:
@@ -60,7 +61,12 @@ class Wiring:
 
     def absorb(self, absorb: Absorb) -> Call:
         """The absorption at a root."""
-        return self._call(absorb.bag, {None: absorb}, ())
+        call = self._call(absorb.bag, {None: absorb}, ())
+        if not absorb.by_row:
+            return call
+        query = self.placement.query
+        relations = [r for r in self.tree.bag(absorb.bag).relations if r in query.relations]
+        return CallByRow(call, relations.index(absorb.by_row), query)
 
     def unmatched(self, absorb: Absorb, match: Match) -> Call:
         """The absorption of rows that a full join keeps without a partner, at its optional side.
@@ -91,7 +97,7 @@ class Wiring:
         )
         where = tuple(self.schema.inlined(p, query.relations) for p in absorb.where)
         output = Output(tuple(range(len(inputs))), where, absorb.keep, columns)
-        return Call((), tuple(inputs), (output,), (names.get(COUNT),))
+        return Call((), tuple(inputs), (output,), (rows_column(names),))
 
     def _call(
         self, bag: str, wanted: Mapping[str | None, Send | Absorb], sends: tuple[Send, ...]
@@ -118,7 +124,7 @@ class Wiring:
             joined = (*place.values(), *used.values())
             where = tuple(self.schema.inlined(p, relations) for p in want.where)
             outputs.append(Output(joined, where, want.keep, columns))
-            rows.append(names.get(COUNT))
+            rows.append(rows_column(names))
         call = Call(sends, tuple(inputs), tuple(outputs), tuple(rows))
         join = self._optional_side(bag)
         return call if join is None else self._with_default(call, join, len(relations))
@@ -149,7 +155,9 @@ class Wiring:
         """The call without rows whose key is NULL, and with the default row in place of its relations too."""
         filters = key_filters(self.schema, join)
         own = [given for given in call.inputs[:relations] if isinstance(given, Input)]
-        has_default = join in self.optional.values()
+        # At a grain the default row counts nowhere: it is no row of the relation.
+        at_grain = not call.sends and self.placement.query.grain
+        has_default = join in self.optional.values() and not at_grain
         completed = self.outer.completed(join) if has_default and not filters else None
         if completed is not None:
             inputs = (replace(own[0], table=completed), *call.inputs[1:])
@@ -193,7 +201,10 @@ class Wiring:
         ]
         for other, index in messages.items():
             edge = (other, bag)
-            part = aggregate.restricted_to(self.placement.subtrees[edge].relations)
+            joined = self.placement.subtrees[edge].relations
+            if aggregate.grain and aggregate.grain.isdisjoint(joined):
+                continue  # whether there is a partner, not how many
+            part = aggregate.restricted_to(joined)
             if not part.is_one:
                 names = self.sent[edge] if edge in self.sent else self.stored[edge].columns
                 is_weight = part.semiring != aggregate.semiring

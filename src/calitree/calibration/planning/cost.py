@@ -129,9 +129,13 @@ class Cost:
 
 
 def choose_root(
-    state: TreeState, schema: Schema, placement: Placement, available: Available
+    state: TreeState,
+    schema: Schema,
+    placement: Placement,
+    available: Available,
+    among: Collection[str] | None = None,
 ) -> str:
-    """Single-query optimisation (§3.3.1): the cheapest bag."""
+    """Single-query optimisation (§3.3.1): the cheapest bag, of all or `among` some."""
     cost = Cost(
         schema,
         placement,
@@ -141,13 +145,13 @@ def choose_root(
         refreshing={edge: stale.work for edge, stale in available.stale.items()},
         cardinalities=state.cardinalities,
     )
-    return cheapest_root(cost)
+    return cheapest_root(cost, among)
 
 
-def cheapest_root(cost: Cost) -> str:
+def cheapest_root(cost: Cost, among: Collection[str] | None = None) -> str:
     """The bag that answers with the least work; at equal work, one that has what is grouped by."""
     keep = frozenset(cost.placement.query.keep)
-    bags = cost.tree.bags
+    bags = [bag for bag in cost.tree.bags if among is None or bag.name in among]
     best = (inf, 0, 0)
     for least, i in sorted((cost.least(bag.name), i) for i, bag in enumerate(bags)):
         if least > best[0]:

@@ -98,6 +98,8 @@ class Absorb:
     where: tuple[Expression, ...]
     aggregates: tuple[Aggregate, ...]
     without: str = ""
+    by_row: str = ""
+    """The relation whose rows are told apart, since what is joined with them would repeat some."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,10 @@ class Plan:
         measured: Of a plan that has been run, the rows and seconds of each message; None is the
             absorption.
         ways: How the engine would compute each message, if it has several ways.
+        warnings: Measures that count rows as often as the join repeats them, of a plan that is not run.
+        parts: The plans that this one consists of, if measures of different grains are asked for; `root`
+            and `absorb` are those of the first.
+        carries: The values that it carries to the root beside the groups, and what is folded of them.
 
     Example:
         >>> print(wide.plan(group_by=["city"]))
@@ -145,6 +151,9 @@ class Plan:
     unmatched: tuple[Absorb, ...] = ()
     measured: Mapping[MessageKey | None, Measured] = field(default_factory=dict, compare=False)
     ways: Mapping[MessageKey | None, str] = field(default_factory=dict, compare=False)
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+    parts: tuple[Plan, ...] = ()
+    carries: str = ""
 
     @property
     def computed(self) -> tuple[MessageKey, ...]:
@@ -203,11 +212,25 @@ class Plan:
         contractions += [key for key in (*self.refreshed, None) if key in self.measured]
         return sum(self.measured[key].seconds for key in contractions)
 
+    @property
+    def grain(self) -> frozenset[str]:
+        """The relations whose rows count once in what is absorbed; none if each joined row counts."""
+        return frozenset() if self.absorb is None else self.absorb.aggregates[0].grain
+
     def __str__(self) -> str:
+        lines = [str(part) for part in self.parts] if self.parts else self._lines()
+        warnings = [f"warning  {text}" for text in self.warnings]
+        return "\n".join([self._head(), *lines, *warnings])
+
+    def _head(self) -> str:
         total = len(self.reused) + len(self.refreshed) + len(self.computed)
-        head = f"root {self.root}   reused {len(self.reused)} of {total} messages"
-        if self.seconds is not None:
-            head += f"   {self.seconds * 1e3:.1f} ms"
+        at = f" at grain {', '.join(sorted(self.grain))}" if self.grain else ""
+        root = f"{len(self.parts)} parts" if self.parts else f"root {self.root}{at}"
+        carries = f"   carries {self.carries}" if self.carries else ""
+        head = f"{root}   reused {len(self.reused)} of {total} messages{carries}"
+        return head if self.seconds is None else f"{head}   {self.seconds * 1e3:.1f} ms"
+
+    def _lines(self) -> list[str]:
         lines: list[tuple[str, str, str, str]] = []
         for step in self.steps:
             for send in step.sends:
@@ -221,6 +244,8 @@ class Plan:
             keep = f"keep {', '.join(self.absorb.keep)}" if self.absorb.keep else "total"
             if self.absorb.where:
                 keep += f" where {' and '.join(map(str, self.absorb.where))}"
+            if self.absorb.by_row:
+                keep += f", each row of {self.absorb.by_row} once"
             verb = "absorb"
             if self.adjusts:
                 verb, keep = "adjust", f"{keep}, by what has changed in {self.adjusts}"
@@ -230,11 +255,10 @@ class Plan:
                 for added in self.unmatched
             ]
         widths = [max((len(line[i]) for line in lines), default=0) for i in range(3)]
-        table = [
+        return [
             f"{verb:<{widths[0]}}  {what:<{widths[1]}}   {note:<{widths[2]}}   {outcome}".rstrip()
             for verb, what, note, outcome in lines
         ]
-        return "\n".join([head, *table])
 
     def _outcome(self, key: MessageKey | None) -> str:
         done = self.measured.get(key)

@@ -13,34 +13,49 @@ from dataclasses import replace
 
 from calitree.calibration.message import Message, MessageKey
 from calitree.calibration.planning.cost import avoiding, choose_root
+from calitree.calibration.planning.grain import (
+    at_closure,
+    at_row,
+    edges_with_grain,
+    grain_bags,
+)
 from calitree.calibration.planning.placement import Placement, push_down, with_bindings
 from calitree.calibration.planning.plan import Absorb, Plan, Planned, Send, Step
 from calitree.calibration.planning.staleness import Available, find_messages
+from calitree.calibration.projection import Projection
 from calitree.calibration.snapshot import Snapshot
 from calitree.jointree.bag import Edge
 from calitree.jointree.decompose import outer_edges
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.remainder import full_joins
 from calitree.jointree.schema import Schema
-from calitree.query.binder import Question
 
 
-def plan_query(snapshot: Snapshot, question: Question) -> Planned:
-    """How to answer a question: each pass takes the results of those before it."""
-    state, pivot, projection = snapshot.state, snapshot.pivot, snapshot.bind(question)
+def plan_query(snapshot: Snapshot, projection: Projection) -> Planned:
+    """How to answer a part of a question: each pass takes the results of those before it."""
+    state, pivot = snapshot.state, snapshot.pivot
     schema = snapshot.schema_of(projection.query)
     if state.missing:
         schema = avoiding(schema, state.missing)
-    placement = with_bindings(snapshot.placement(projection.query), pivot)
+    placement = snapshot.placement(projection.query)
+    if projection.query.grain:
+        placement = at_closure(snapshot, schema, placement)
+    placement = with_bindings(placement, pivot)
     available = find_messages(state, schema, placement)
-    root = choose_root(state, schema, placement, available)
+    at_grain = bool(placement.query.grain)
+    among = grain_bags(placement, schema) if at_grain else None
+    root = choose_root(state, schema, placement, available, among)
     missing = missing_edges(placement, root, available)
     pushed = push_down(placement, root, missing)
     if pushed is not placement:
         placement, available = pushed, find_messages(state, schema, pushed)
         missing = missing_edges(placement, root, available)
     plan = emit(placement, pivot, root, missing, available)
-    plan = with_unmatched(plan, placement, pivot, available, full_edges(placement, schema))
+    full = full_edges(placement, schema)
+    if at_grain and plan.absorb is not None:
+        plan = replace(plan, absorb=at_row(plan.absorb, placement))
+        full = edges_with_grain(placement, full)
+    plan = with_unmatched(plan, placement, pivot, available, full)
     return Planned(projection, plan.with_damage(state.store.damaged), placement, available)
 
 

@@ -112,8 +112,12 @@ class _Estimates:
     def _is_linear(self, relation: str, edge: Edge) -> bool:
         """Whether a message is a sum over the rows of a relation.
 
-        Rows of an optional side also decide which rows have a partner, but for the message to these.
+        Rows of an optional side also decide which rows have a partner, but for the message to these. So do
+        rows of others for those that count once.
         """
+        grain = self.placement.query.grain
+        if relation not in grain and not grain.isdisjoint(self.placement.subtrees[edge].relations):
+            return False
         join = self.schema.optional.get(relation)
         if join is None:
             return True

@@ -63,6 +63,7 @@ class Updatable(Engine, Protocol):
     ) -> Table | None:
         """The ⊕-sum of results of this output, less (⊖) those in `minus`, as one result of it.
 
+        A table of `plus` may lack annotations that another one has: it adds their zero.
         `rows` names its column that counts rows; groups where the count is 0 are dropped. It is
         given wherever there is a `minus`, and then every column's semiring has ⊖. None if
         floating-point digits would be lost: a sum is not finite, or is less than a hundredth of
@@ -89,6 +90,22 @@ class Updatable(Engine, Protocol):
 
         `keys` is a result without annotations that keeps some of the same attributes. NULL equals
         NULL here.
+        """
+
+
+DISTINCT = "distinct"
+"""The column in which `CountsDistinct` has its counts."""
+
+
+@runtime_checkable
+class CountsDistinct(Engine, Protocol):
+    """An engine that counts distinct values without listing them."""
+
+    def count_distinct(self, contraction: Contraction, value: str) -> Table | None:
+        """How many values other than NULL an attribute has, by the other attributes of the only output.
+
+        The result has the groups that have some, and the column `distinct`. None if the engine had to
+        list the values for it.
         """
 
 

@@ -115,6 +115,12 @@ class Linear:
         }
         self._terms: list[Term] | None = None
 
+    @property
+    def plain(self) -> Contraction | None:
+        """The contraction, if no input is a formal sum or across an outer join, and nothing is added."""
+        matched = any(given.match is not None for given in self.contraction.inputs)
+        return None if self._signed or self.default is not None or matched else self.contraction
+
     def tables(self, engine: Engine, watch: Watch | None = None) -> Sequence[Table]:
         """Every output as one table."""
         if not self._signed and self.default is None:

@@ -53,6 +53,13 @@ ROUTE_BYTES = 2_000
 """A route, and the contraction with its inputs fetched."""
 
 
+def _count_distinct(engine: HybridEngine, contraction: Contraction, value: str) -> Table | None:
+    """The number of distinct values by group, if all inputs are here and one pass can tell."""
+    near, route = engine._routed(contraction)
+    here = route.strategy is Strategy.LOCAL
+    return engine.local.count_distinct(near, value) if here else None
+
+
 class HybridEngine:
     """The `Engine` protocol over a local engine and Spark, with every capability.
 
@@ -143,6 +150,8 @@ class HybridEngine:
             moved = None if near is contraction else near
             self._routes.put(contraction, (moved, replace(route, why=why)))
         return tables
+
+    count_distinct = _count_distinct
 
     def how(self, contraction: Contraction) -> str:
         """Where this is computed, and why."""

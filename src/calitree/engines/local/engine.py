@@ -31,6 +31,7 @@ from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.join.generic_join import GenericJoin
 from calitree.engines.local.join.semijoin import semijoin_reduced
 from calitree.engines.local.join.star import Star
+from calitree.engines.local.scan.distinct import count_distinct
 from calitree.engines.local.scan.reduction import Job, reduce_jobs
 from calitree.engines.local.tables.encoded import EncodedTable
 from calitree.engines.local.tables.joined import Joined
@@ -183,6 +184,20 @@ class LocalEngine:
                     self._finished(left, inputs, job) for left, job in zip(rest, jobs, strict=True)
                 ]
         return [star.sum() for star in stars]
+
+    def count_distinct(self, contraction: Contraction, value: str) -> EncodedMessage | None:
+        """The number of distinct values by group, if one pass over a large table can tell."""
+        legs, leg_of = self._legs(contraction.inputs)
+        (output,) = contraction.outputs
+        job = without_conditions(self._job(legs, leg_of, output))
+        if not isinstance(job, Job):
+            return None
+        (job,) = semijoin_reduced([job], self.large)
+        message = count_distinct(self.book, job, value, self.large, self.threads)
+        if message is not None:
+            keep = tuple(name for name in output.keep if name != value)
+            message.kinds |= _kinds(contraction.inputs, replace(output, keep=keep))
+        return message
 
     def _of_some_rows(self, contraction: Contraction) -> list[EncodedMessage] | None:
         """A contraction of selected rows, by what each row adds; None if that is not known (yet)."""

@@ -50,6 +50,16 @@ def subtracted_parts(output: Output) -> Iterator[str]:
             yield from column.parts
 
 
+def padded(output: Output, row: Row) -> Row:
+    """A row of a result that has the zero of each annotation which it lacked."""
+    zeros = {
+        part: zero
+        for column in output.columns
+        for part, zero in zip(column.parts, column.semiring.zero, strict=True)
+    }
+    return {**zeros, **row}
+
+
 def negated(output: Output, row: Row) -> Row:
     """A row of a result that takes away what it would add; means stay where they are."""
     signs = {

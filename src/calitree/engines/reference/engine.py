@@ -36,6 +36,7 @@ from calitree.engines.reference.addition import (
     is_lost,
     key_of,
     negated,
+    padded,
     peak_of,
     subtracted_parts,
 )
@@ -151,7 +152,7 @@ class ReferenceEngine:
         self, output: Output, plus: Sequence[Table], minus: Sequence[Table], rows: str | None
     ) -> ReferenceTable | None:
         """The ⊕-sum of results less those in `minus`; None if digits would be lost."""
-        added, subtracted = _all_rows(plus), _all_rows(minus)
+        added, subtracted = [padded(output, row) for row in _all_rows(plus)], _all_rows(minus)
         groups: dict[Key, Row] = {}
         for row in added:
             add_row(groups, output, row)
@@ -171,7 +172,9 @@ class ReferenceEngine:
                 if key in changed and is_lost(row[part], peak):
                     return None
                 groups[key] = {**row, PEAK + part: max(peaks[key], peak_of(row, part))}
-        return _rows_of(_own((*plus, *minus)[0]), list(groups.values()))
+        first = _own((*plus, *minus)[0])
+        kinds = {**first.kinds, **dict.fromkeys(_parts(output), Kind.OTHER)}
+        return ReferenceTable(kinds, list(groups.values()), types=first.types)
 
     def settle(self, plus: Sequence[Table], minus: Sequence[Table]) -> ReferenceTable:
         """The bag difference of relations."""

@@ -17,13 +17,20 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from calitree.engines.reference.dates import extract, truncate
+from calitree.engines.reference.dates import (
+    days_between,
+    extract,
+    microseconds,
+    moved,
+    truncate,
+)
+from calitree.engines.reference.functions import FUNCTIONS, OPERATORS
 from calitree.errors import ExpressionError
-from calitree.sql.nodes import kind_of, quoted_sql
+from calitree.sql.nodes import key_of, kind_of, quoted_sql
 from calitree.sql.parsing.literal_lists import list_of
 from calitree.sql.rules.arithmetic import decimals_of
 from calitree.sql.rules.conversions import CASTS, bits_of
-from calitree.sql.rules.text import SPACES, lower, upper
+from calitree.sql.rules.text import lower, upper
 from calitree.sql.scalar_casts import CONVERSIONS, EXACT, double, timestamp, zoned
 from calitree.types import Kind
 
@@ -37,17 +44,25 @@ def evaluate_row(node: exp.Expr, row: Row) -> Any:
         value = form(node, row)
         # Where one branch of a CASE is a double, all are.
         return value if value is None or kind_of(node) is not Kind.FLOAT else double(value)
-    function = _OPERATORS.get(type(node))
+    function = _OPERATORS.get(key_of(node))
     if function is None:
         raise ExpressionError(f"{quoted_sql(node)} ({type(node).__name__}) cannot be evaluated.")
     operands = [evaluate_row(operand, row) for operand in _operands(node)]
-    return None if any(value is None for value in operands) else function(node, *operands)
+    if any(value is None for value in operands):
+        return None
+    return function(*operands) if isinstance(node, exp.Anonymous) else function(node, *operands)
 
 
 def _operands(node: exp.Expr) -> list[exp.Expr]:
     if isinstance(node, exp.Extract):
         return [node.expression]
-    if isinstance(node, exp.Binary | exp.Pow) and not isinstance(node, exp.Like | exp.ILike):
+    if isinstance(node, exp.Anonymous):
+        return node.expressions
+    if isinstance(node, exp.Substring):
+        return [node.args[key] for key in ("this", "start", "length") if node.args.get(key)]
+    if isinstance(node, exp.Binary | exp.DateAdd | exp.DateDiff) and not isinstance(
+        node, exp.Like | exp.ILike
+    ):
         return [node.this, node.expression]
     return [node.this]
 
@@ -157,13 +172,6 @@ def like(node: exp.Expr, text: str) -> bool:
     return len(text) in ends
 
 
-def substring(node: exp.Expr, text: str) -> str:
-    """SUBSTRING with a positive start, which counts from 1."""
-    start, length = (node.args.get(key) for key in ("start", "length"))
-    first = int(start.name) - 1 if start is not None else 0
-    return text[first : first + int(length.name)] if length is not None else text[first:]
-
-
 def cast(node: exp.Expr, value: Any) -> Any:
     """CAST; TRY_CAST gives NULL where the value does not convert."""
     try:
@@ -190,7 +198,9 @@ def narrowed(value: Any, node: exp.Expr) -> Any:
     return value
 
 
-_OPERATORS: dict[type[exp.Expr], Callable[..., Any]] = {
+_OPERATORS: dict[type[exp.Expr] | str, Callable[..., Any]] = {
+    **FUNCTIONS,
+    **OPERATORS,
     exp.Add: arithmetic("add", operator.add),
     exp.Sub: arithmetic("subtract", operator.sub),
     exp.Mul: arithmetic("multiply", operator.mul),
@@ -217,11 +227,13 @@ _OPERATORS: dict[type[exp.Expr], Callable[..., Any]] = {
     exp.Lower: lambda node, text: lower(text),
     exp.Upper: lambda node, text: upper(text),
     exp.Length: lambda node, text: len(text),
-    exp.Trim: lambda node, text: text.strip(SPACES),
-    exp.Substring: substring,
     exp.DPipe: lambda node, a, b: a + b,
     exp.Extract: extract,
     exp.TimestampTrunc: truncate,
+    exp.DateAdd: moved,
+    exp.DateDiff: days_between,
+    "SUBTRACT": operator.sub,
+    "EPOCH_US": microseconds,
     exp.Cast: cast,
     exp.TryCast: cast,
 }

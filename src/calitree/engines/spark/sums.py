@@ -134,7 +134,9 @@ def _union(
         put(name, tables[0].fields[name], [table.fields[name].name for table in tables])
     for column in output.columns:
         for part, way in zip(column.parts, column.semiring.plus, strict=True):
-            field, texts = _common([table.fields[part] for table in tables])
+            field, known = _common([t.fields[part] for t in tables if part in t.fields])
+            zero, written = _zero(field, way), iter(known)
+            texts = [next(written) if part in table.fields else zero for table in tables]
             sign = "" if way in ("mean", "low") else "-"
             signed = [f"({sign}{text})" for text in texts[len(plus) :]]
             put(part, field, texts[: len(plus)] + signed)
@@ -154,6 +156,11 @@ def _union(
     union = SparkTable(tables[0].runtime, "a union", fields, subquery=subquery)
     union.known_rows = len(tables)
     return union
+
+
+def _zero(field: Field, way: str) -> str:
+    """The zero of ⊕, for a table that lacks an annotation."""
+    return "NULL" if way in ("min", "max") else f"CAST(0 AS {field.type})"
 
 
 def _common(fields: Sequence[Field]) -> tuple[Field, list[str]]:
@@ -193,7 +200,7 @@ def typed(
     """The columns of a union: where the tables' types differ, Spark has chosen one."""
     columns = {}
     for name, field in fields.items():
-        summands = [table.fields[name] for table in tables]
+        summands = [table.fields[name] for table in tables if name in table.fields]
         exact = field.exact and all(summand.exact for summand in summands)
         columns[name] = replace(field, exact=exact)
         if field.coded:

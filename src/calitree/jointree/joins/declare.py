@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from calitree.errors import SchemaError
+from calitree.errors import SchemaError, TreeError
+from calitree.jointree.decompose import NO_RELATION
 from calitree.jointree.derived import key_text, of_one_kind, with_key
+from calitree.jointree.joins.as_of import matches_sql
 from calitree.jointree.joins.attributes import check_classes, graph_schema
 from calitree.jointree.joins.checks import On, checked_join, join_pairs, joint_kind
 from calitree.jointree.joins.conditions import condition_text, with_condition
 from calitree.jointree.joins.from_clause import HOWS, from_clause
-from calitree.jointree.joins.join import Join
+from calitree.jointree.joins.join import JOIN_SYMBOLS, Join
 from calitree.jointree.schema import Relation, find_relation
 from calitree.sql.quoting import name_text, quote
 from calitree.types import Kind
@@ -97,8 +99,29 @@ def _keyed_by_null(
 
 def clause_text(relations: Mapping[str, Relation], joins: Sequence[Join]) -> str:
     """The joins as SQL, in the order of their declaration."""
-    return from_clause(relations, joins).sql(
-        name_text,
-        lambda name, key: key_text(relations[name], key),
-        lambda join: condition_text(relations, join),
-    )
+    if not relations:
+        raise TreeError(NO_RELATION)
+
+    def table(name: str) -> str:
+        as_of = relations[name].as_of
+        text = name_text(name)
+        return text if as_of is None else f"({matches_sql(as_of, table, column)}) AS {text}"
+
+    def column(name: str, key: str) -> str:
+        return key_text(relations[name], key)
+
+    clause = from_clause(relations, joins)
+    return clause.sql(table, column, lambda join: condition_text(relations, join))
+
+
+def declarations(relations: Mapping[str, Relation], joins: Sequence[Join]) -> Iterator[str]:
+    """The relations and the joins, each in a line; an as-of join as it was declared."""
+    timed = {name: r.as_of for name, r in relations.items() if r.as_of is not None}
+    for name, relation in relations.items():
+        if name not in timed:
+            yield f"{name}({', '.join(relation.columns)})"
+    for join in joins:
+        if join.right in timed:
+            yield f"{join.left} {JOIN_SYMBOLS[join.how]} {timed[join.right]}"
+        elif join.left not in timed:
+            yield str(join)

@@ -31,6 +31,57 @@ class Join:
         return f"{self.left} {JOIN_SYMBOLS[self.how]} {self.right} on {on}"
 
 
+@dataclass(frozen=True)
+class AsOf:
+    """Which row of `right` a row of `left` meets: the latest of those with its keys at or before its time.
+
+    If several are the latest, it meets them all.
+
+    Attributes:
+        left: The relation each row of which meets at most one time.
+        right: The relation in which it is looked for.
+        keys: Pairs of columns that must be equal, the left one first.
+        times: The two columns that are compared.
+        tolerance: By how much the right one may be earlier: in its own unit, or in microseconds.
+        is_temporal: Whether times are dates or timestamps.
+    """
+
+    left: str
+    right: str
+    keys: tuple[tuple[str, str], ...]
+    times: tuple[str, str]
+    tolerance: int | float | None = None
+    is_temporal: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the matches: the left relation's keys and its time, and the right one's time."""
+        at = self.times[1]
+        while at in self.left_columns:
+            at += "'"
+        return (*self.left_columns, at)
+
+    def __str__(self) -> str:
+        *tests, (x, y) = (*self.keys, self.times)
+        equal = "".join(f"{self.left}.{a} = {self.right}.{b} and " for a, b in tests)
+        return f"{self.right} as of {self.left} on {equal}{self.left}.{x} >= {self.right}.{y}"
+
+    @property
+    def left_columns(self) -> tuple[str, ...]:
+        """The columns of the left relation: its keys and its time."""
+        return (*(x for x, _ in self.keys), self.times[0])
+
+    @property
+    def right_columns(self) -> tuple[str, ...]:
+        """The columns of the right relation: its keys and its time."""
+        return (*(y for _, y in self.keys), self.times[1])
+
+    @property
+    def relations(self) -> frozenset[str]:
+        """The two relations."""
+        return frozenset((self.left, self.right))
+
+
 JOIN_SYMBOLS = {"inner": "⋈", "left": "⟕", "right": "⟖", "full": "⟗"}
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from calitree.errors import ExpressionError
 from calitree.sql.kernels.values import (
     MAX_DIGITS,
     Datum,
@@ -126,6 +127,14 @@ def remainder(left: Datum, right: Datum) -> Datum:
     return _fmod(pa.repeat(a, 1), b)[0]
 
 
+def whole_quotient(left: Datum, right: Datum) -> Datum:
+    """The quotient of integers without what is behind the point; NULL where the divisor is zero."""
+    a, b = number(left), _without_zero(number(right))
+    if kind_of(a) is kind_of(b) is Kind.INTEGER:
+        return pc.divide_checked(a, b)
+    raise ExpressionError("an integer does not fit 64 bits")
+
+
 def _fmod(a: Datum, b: Datum) -> pa.Array:
     """C's remainder, which older versions of Arrow have no kernel for."""
     known = pc.and_(pc.is_valid(a), pc.is_valid(b))
@@ -172,7 +181,7 @@ def _at_scale(datum: Datum, scale: int) -> Datum:
     return narrow(pc.cast(datum, pa.decimal256(digits, scale)))
 
 
-floor, ceil = _whole("floor"), _whole("ceil")
+floor, ceil, truncate = _whole("floor"), _whole("ceil"), _whole("trunc")
 sqrt, ln, exp = _floating("sqrt"), _floating("ln"), _floating("exp")
 
 

@@ -10,12 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from calitree.sql.kernels.values import NULL, Datum, is_null, kind_of, narrow, unify, where
+from calitree.sql.kernels.values import (
+    NULL,
+    Datum,
+    is_null,
+    kind_of,
+    narrow,
+    on_arrays,
+    unify,
+    where,
+)
 from calitree.types import Kind
+
+if TYPE_CHECKING:
+    from calitree.sql.kernels.membership import ValueSet
 
 Comparison = Callable[[Datum, Datum], Datum]
 
@@ -129,19 +142,30 @@ def _contained(needle: Datum, items: Sequence[Datum]) -> Datum:
     return where(pc.is_valid(needle), pc.is_in(unified[0], value_set=values))
 
 
-def is_among(needle: Datum, values: pa.Array, has_null: bool) -> Datum:
-    """`needle IN (values)`, of which there are many, and NULL may be one."""
-    if is_null(needle):
-        return NULL
-    if kind_of(needle) is Kind.STRING:
-        known = pc.is_in(needle, value_set=values.cast(needle.type))
-    else:
-        a, b = unify([needle, values])
-        if kind_of(a) is Kind.FLOAT:  # of -0.0 and 0.0 only one is found
-            a, b = pc.add(a, 0.0), pc.add(b, 0.0)
-        known = pc.is_in(a, value_set=b)
-    contained = where(pc.is_valid(needle), known)
-    return either(contained, NULL) if has_null else contained
+class Among:
+    """`needle IN (values)`, of which there are many, and NULL may be one.
+
+    What finds them is built once for all pieces of a column; by two threads, perhaps, and both are right.
+    """
+
+    def __init__(self, values: pa.Array, has_null: bool) -> None:
+        self._values, self._has_null = values, has_null
+        self._sets: dict[pa.DataType, ValueSet] = {}
+
+    def __call__(self, needle: Datum) -> Datum:
+        """Whether it is among them, in every row."""
+        if is_null(needle):
+            return NULL
+        contained = on_arrays(self._look_up)(needle)
+        return either(contained, NULL) if self._has_null else contained
+
+    def _look_up(self, column: pa.Array) -> pa.Array:
+        from calitree.sql.kernels.membership import ValueSet
+
+        known = self._sets.get(column.type)
+        if known is None:
+            known = self._sets.setdefault(column.type, ValueSet(self._values, column.type))
+        return known.find(column)
 
 
 def null_if(value: Datum, unwanted: Datum) -> Datum:

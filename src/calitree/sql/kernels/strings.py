@@ -56,7 +56,7 @@ def find(texts: pa.Array, needle: bytes) -> pa.Array:
     rare = np.resize(np.argsort(frequent, kind="stable"), 3)
     there = np.zeros(len(texts), bool)
     _find(offsets, data, wanted, rare, there)
-    return _with_nulls(there, texts)
+    return with_nulls(there, texts)
 
 
 def compare(name: str, texts: pa.Array, other: bytes) -> pa.Array:
@@ -64,7 +64,7 @@ def compare(name: str, texts: pa.Array, other: bytes) -> pa.Array:
     offsets, data = buffers(texts)
     result = np.empty(len(texts), bool)
     _compare(offsets, data, np.frombuffer(other, np.uint8), np.array(OUTCOMES[name]), result)
-    return _with_nulls(result, texts)
+    return with_nulls(result, texts)
 
 
 def buffers(texts: pa.Array) -> tuple[Array, Array]:
@@ -75,9 +75,10 @@ def buffers(texts: pa.Array) -> tuple[Array, Array]:
     return offsets, np.empty(0, np.uint8) if buffer is None else np.frombuffer(buffer, np.uint8)
 
 
-def _with_nulls(result: Array, texts: pa.Array) -> pa.Array:
-    if texts.null_count:
-        return pa.array(result, mask=texts.is_null().to_numpy(zero_copy_only=False))
+def with_nulls(result: Array, column: pa.Array) -> pa.Array:
+    """What was found for each value of a column; NULL where it is NULL."""
+    if column.null_count:
+        return pa.array(result, mask=column.is_null().to_numpy(zero_copy_only=False))
     bits = pa.py_buffer(np.packbits(result, bitorder="little"))
     return pa.Array.from_buffers(pa.bool_(), len(result), [None, bits])
 

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from calitree.sql.kernels.comparison import MIN_COMPILED_ROWS, equal
 from calitree.sql.kernels.values import Datum, unify
-from calitree.sql.rules.text import SPACES
 
 MAX_REGEX_CHARACTERS = 1000
 """Characters of a pattern that Arrow matches."""
@@ -26,13 +25,14 @@ def like(datum: Datum, pattern: str) -> Datum:
         return _like_regex(datum, pattern)
     before, after = pattern.startswith("%"), pattern.endswith("%")
     if before and after:
-        return _contains(datum, inner)
+        return contains(datum, inner)
     if before or after:
         return (pc.ends_with if before else pc.starts_with)(datum, inner)
     return equal(datum, pa.scalar(pattern, datum.type))
 
 
-def _contains(datum: Datum, part: str) -> Datum:
+def contains(datum: Datum, part: str) -> Datum:
+    """Whether a text has a part."""
     if not part or not isinstance(datum, pa.Array) or len(datum) < MIN_COMPILED_ROWS:
         return pc.match_substring(datum, part)
     from calitree.sql.kernels.strings import find
@@ -45,7 +45,7 @@ def _like_regex(datum: Datum, pattern: str) -> Datum:
     longest = sorted({*re.split("[%_]", pattern)} - {""}, key=len)[-2:]
     if not longest or not isinstance(datum, pa.Array):
         return _match(datum, pattern)
-    perhaps = reduce(pc.and_, (_contains(datum, part) for part in longest))
+    perhaps = reduce(pc.and_, (contains(datum, part) for part in longest))
     there = pc.fill_null(perhaps, False)
     return pc.replace_with_mask(perhaps, there, _match(datum.filter(there), pattern))
 
@@ -99,17 +99,6 @@ def ilike(datum: Datum, pattern: str) -> Datum:
 def length(datum: Datum) -> Datum:
     """Characters, not bytes."""
     return pc.cast(pc.utf8_length(datum), pa.int64())
-
-
-def trim(datum: Datum) -> Datum:
-    """Without the spaces at both ends."""
-    return pc.utf8_trim(datum, characters=SPACES)
-
-
-def substring(datum: Datum, start: int, count: int | None) -> Datum:
-    """`count` characters from the `start`th (the first is 1)."""
-    stop = None if count is None else start - 1 + count
-    return pc.utf8_slice_codeunits(datum, start=start - 1, stop=stop)
 
 
 def concatenate(left: Datum, right: Datum) -> Datum:

@@ -7,15 +7,17 @@ From the loosest to the tightest:
     NOT
     IS [NOT] NULL, TRUE, FALSE, UNKNOWN, DISTINCT FROM    after a whole comparison
     =  <>  <  <=  >  >=                                   one of them: they do not chain
-    [NOT] BETWEEN, IN, LIKE, ILIKE                        only IN may be followed by another
+    [NOT] BETWEEN, IN, LIKE, ILIKE, SIMILAR TO, ~         only IN may be followed by another
     ||
+    &  |  <<  >>                                          from the left, and ~ of a whole sum
     +  -
     *  /  %
     ^                                                     from the left
     + and - of one operand
     ::
 
-So `a = b IS NULL` is `(a = b) IS NULL`, and `a = b = c` is refused. All else is sqlglot's DuckDB.
+So `a = b IS NULL` is `(a = b) IS NULL`, and `a = b = c` is refused. All else is sqlglot's DuckDB, but for the
+functions that `calitree.sql.functions` has by name: these stay calls, whose arguments the rules read.
 """
 
 from __future__ import annotations
@@ -27,12 +29,18 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokenizer_core import TokenType
 
+from calitree.sql.constants import UNITS
+from calitree.sql.functions import NAMES
+
 _COMPARISONS = {**DuckDBParser.EQUALITY, **DuckDBParser.COMPARISON}
 _RANGES = (
     *(TokenType.BETWEEN, TokenType.IN, TokenType.LIKE, TokenType.ILIKE),
-    *(TokenType.GLOB, TokenType.SIMILAR_TO),
+    *(TokenType.GLOB, TokenType.SIMILAR_TO, TokenType.TILDE),
 )
 _TRUTHS = {TokenType.TRUE: exp.true, TokenType.FALSE: exp.false}
+_SIGNS = (TokenType.DASH, TokenType.PLUS)
+_BITS = {TokenType.AMP: exp.BitwiseAnd, TokenType.PIPE: exp.BitwiseOr}
+_SHIFTS = {TokenType.LT: exp.BitwiseLeftShift, TokenType.GT: exp.BitwiseRightShift}
 _DISTINCT = (exp.NullSafeEQ, exp.NullSafeNEQ)
 
 
@@ -42,6 +50,14 @@ class ExpressionParser(DuckDBParser):
     UNARY_PARSERS: ClassVar = {
         TokenType.DASH: lambda self: self._signed(),
         TokenType.PLUS: lambda self: self._signed(),
+        TokenType.TILDE: lambda self: self.expression(exp.BitwiseNot(this=self._parse_term())),
+    }
+    RANGE_PARSERS: ClassVar = {
+        **DuckDBParser.RANGE_PARSERS,
+        TokenType.TILDE: lambda self, this: self._matched(this),
+    }
+    FUNCTIONS: ClassVar = {
+        name: build for name, build in DuckDBParser.FUNCTIONS.items() if name not in NAMES
     }
 
     def _warn_unsupported(self) -> None:
@@ -51,7 +67,7 @@ class ExpressionParser(DuckDBParser):
     def _signed(self) -> exp.Expr:
         """Signs, and an operand that must be a number."""
         signs = [self._prev.token_type]
-        while self._match_set(self.UNARY_PARSERS):
+        while self._match_set(_SIGNS):
             signs.append(self._prev.token_type)
         result = self._parse_unary()
         for sign in reversed(signs):
@@ -151,6 +167,11 @@ class ExpressionParser(DuckDBParser):
         self, parse_interval: bool = True, fallback_to_identifier: bool = False
     ) -> exp.Expr | None:
         """DATE '2020-01-31' and the like, which sqlglot would cast after a `::` behind it."""
+        if (
+            self._curr.token_type is TokenType.INTERVAL
+            and self._next.token_type is TokenType.STRING
+        ):
+            return self._interval()
         if self._curr.token_type in self.TYPE_TOKENS:
             index = self._index
             data_type = self._parse_types(check_func=True, allow_identifiers=False)
@@ -160,12 +181,40 @@ class ExpressionParser(DuckDBParser):
             self._retreat(index)
         return super()._parse_type(parse_interval, fallback_to_identifier)
 
+    def _interval(self) -> exp.Expr:
+        """INTERVAL '1 year 2 months', or INTERVAL '90' DAY."""
+        self._advance()
+        text, unit = self._parse_string(), None
+        if self._curr.text.upper() in UNITS:
+            unit = exp.var(self._curr.text.upper())
+            self._advance()
+        return self.expression(exp.Interval(this=text, unit=unit))
+
+    def _matched(self, this: exp.Expr | None) -> exp.Expr:
+        """What a regular expression is found in: `this ~ pattern`."""
+        match = exp.Anonymous(this="REGEXP_MATCHES", expressions=[this, self._parse_bitwise()])
+        return self.expression(match)
+
     def _parse_bitwise(self) -> exp.Expr | None:
-        """||, and nothing with bits."""
-        this = self._parse_term()
+        """||, and what is done with bits."""
+        this = self._bits()
         while self._match(TokenType.DPIPE):
-            this = self.expression(exp.DPipe(this=this, expression=self._parse_term()))
+            this = self.expression(exp.DPipe(this=this, expression=self._bits()))
         return this
+
+    def _bits(self) -> exp.Expr | None:
+        this = self._parse_term()
+        while operator := self._bit_operator():
+            this = self.expression(operator(this=this, expression=self._parse_term()))
+        return this
+
+    def _bit_operator(self) -> type[exp.Binary] | None:
+        if self._match_set(_BITS):
+            return _BITS[self._prev.token_type]
+        kind = self._curr.token_type
+        if kind in _SHIFTS and self._match_pair(kind, kind):
+            return _SHIFTS[kind]
+        return None
 
 
 class Calitree(Dialect):

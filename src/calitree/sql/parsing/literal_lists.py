@@ -87,14 +87,15 @@ class LiteralList:
         return self
 
     def _temporal(self, kind: Kind) -> LiteralList | None:
-        from calitree.sql.kernels.casts import try_cast
+        from calitree.sql.kernels.casts import printed_timestamps, try_cast
 
+        printed = printed_timestamps(self.array)
         try:
-            for text in self.array.to_pylist():
+            for text in self.array.to_pylist() if printed is None else ():
                 datetime.fromisoformat(text.strip())
         except ValueError:
             return None
-        values = try_cast(self.array, kind)
+        values = try_cast(self.array if printed is None else printed, kind)
         return None if values.null_count else LiteralList(values, kind, self.has_null)
 
     @property

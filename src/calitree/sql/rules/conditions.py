@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from sqlglot import exp
 
 from calitree.sql.analysis import Analysis, Pair
-from calitree.sql.nodes import double, kind_of, paren, quoted_sql, sql_text
+from calitree.sql.nodes import combined, double, kind_of, marked, paren, quoted_sql, sql_text
 from calitree.sql.parsing.literal_lists import LiteralList, list_of
 from calitree.types import Kind
 
@@ -37,9 +37,11 @@ def in_(analysis: Analysis, node: exp.Expr) -> Pair:
     """IN a list, of which every value is kept once, in one order."""
     if node.args.get("query") or node.args.get("unnest"):
         raise analysis.fail("IN takes a list of values here, not a query")
-    this = analysis.normal(node.this)
     if not node.expressions:
         raise analysis.fail("IN needs at least one value")
+    if isinstance(node.this.unnest(), exp.Tuple) or _is_row(node.this):
+        return _tuple_in(analysis, node)
+    this = analysis.normal(node.this)
     listed = list_of(node)
     given: Iterable[exp.Expr] = node.expressions
     if listed is not None:
@@ -57,6 +59,33 @@ def in_(analysis: Analysis, node: exp.Expr) -> Pair:
     by_text = {sql_text(item): item for item in items}
     ordered = [by_text[text] for text in sorted(by_text)]
     return exp.In(this=paren(this[0]), expressions=ordered), Kind.BOOLEAN
+
+
+def _is_row(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Anonymous) and node.name.upper() == "ROW"
+
+
+def _tuple_in(analysis: Analysis, node: exp.Expr) -> Pair:
+    """(a, b) IN ((1, 2), …): never NULL, as fields are compared by IS NOT DISTINCT FROM, as in DuckDB."""
+    needles = [analysis.normal(field) for field in node.this.unnest().expressions]
+    rows = []
+    for row in node.expressions:
+        fields = row.unnest().expressions
+        if not isinstance(row.unnest(), exp.Tuple) and not _is_row(row):
+            raise analysis.fail(f"{quoted_sql(row)} is no tuple of {len(needles)} values")
+        if len(fields) != len(needles):
+            raise analysis.fail(f"{quoted_sql(row)} does not have {len(needles)} values")
+        pairs = [
+            analysis.alike(a, analysis.normal(b)) for a, b in zip(needles, fields, strict=True)
+        ]
+        same = [
+            marked(exp.NullSafeEQ(this=paren(a.copy()), expression=paren(b)), Kind.BOOLEAN)
+            for a, b in pairs
+        ]
+        rows.append(combined(exp.And, same) if len(same) > 1 else same[0])
+    by_text = {sql_text(row): row for row in rows}
+    ordered = [by_text[text] for text in sorted(by_text)]
+    return combined(exp.Or, ordered) if len(ordered) > 1 else ordered[0], Kind.BOOLEAN
 
 
 def _with_list(

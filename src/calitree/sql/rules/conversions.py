@@ -88,14 +88,6 @@ def cast_(analysis: Analysis, node: exp.Expr) -> Pair:
     return exp.TryCast(**result.args, safe=True) if isinstance(node, exp.TryCast) else result, kind
 
 
-def interval(analysis: Analysis, node: exp.Expr) -> Pair:
-    """INTERVAL '90 minutes', or INTERVAL 90 MINUTE."""
-    if not isinstance(node.this, exp.Literal):
-        raise analysis.fail(f"{quoted_sql(node)} is not supported here")
-    text = f"{node.this.name} {node.text('unit')}"
-    return analysis.constant(text, Kind.DURATION), Kind.DURATION
-
-
 def is_castable(source: Kind, target: Kind) -> bool:
     """Whether values of one kind can be cast to another."""
     return source in (target, Kind.NULL) or any({source, target} <= kinds for kinds in _CASTABLE)

@@ -1,22 +1,24 @@
-"""Functions that are other ones, written out: bins, CONCAT, LEFT, DATE, and names that sqlglot lacks."""
+"""Functions that are other ones, written out: bins, CONCAT, MOD, DATE."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from decimal import Decimal
 
 from sqlglot import exp
 
 from calitree.sql.analysis import Analysis, Pair
-from calitree.sql.nodes import display, quoted_sql
+from calitree.sql.nodes import cast, combined, display, marked, quoted_sql
+from calitree.sql.rules.conversions import is_castable
+from calitree.sql.rules.signatures import check_count
 from calitree.types import Kind
 
 
-def bin_(analysis: Analysis, arguments: Sequence[exp.Expr]) -> Pair:
+def bin_(analysis: Analysis, node: exp.Expr) -> Pair:
     """BIN(x, w): the start of the bin of this width that x is in, floor(x / w) * w.
 
     Of integers and decimals it is exact.
     """
+    arguments = node.expressions
     if len(arguments) != 2:
         raise analysis.fail("BIN takes a number and the width of bins")
     value, width = arguments
@@ -96,28 +98,41 @@ def _constant(analysis: Analysis, node: exp.Expr, what: str) -> Decimal:
 
 
 def concat(analysis: Analysis, node: exp.Expr) -> Pair:
-    """CONCAT of texts and integers: NULL counts as an empty text, as in PostgreSQL and DuckDB."""
+    """CONCAT of any values as text: NULL counts as an empty text, as in PostgreSQL and DuckDB."""
     parts: list[exp.Expr] = []
     for given in node.expressions:
-        _, kind = analysis.normal(given)
-        if kind not in (Kind.STRING, Kind.INTEGER, Kind.NULL):
-            raise analysis.fail(f"CONCAT needs text, but {quoted_sql(given)} is {kind.phrase}")
-        text = exp.Cast(this=given.copy(), to=exp.DataType.build("VARCHAR"))
-        parts.append(exp.Coalesce(this=text, expressions=[exp.Literal.string("")]))
+        value, kind = analysis.normal(given)
+        if kind is not Kind.STRING:
+            if not is_castable(kind, Kind.STRING):
+                raise analysis.fail(f"CONCAT needs text, but {quoted_sql(given)} is {kind.phrase}")
+            value = cast(value, Kind.STRING)
+        empty = marked(exp.Literal.string(""), Kind.STRING)
+        parts.append(marked(exp.Coalesce(this=value, expressions=[empty]), Kind.STRING))
     if not parts:
         raise analysis.fail("CONCAT needs text")
-    joined = parts[0]
-    for part in parts[1:]:
-        joined = exp.DPipe(this=joined, expression=part)
-    return analysis.normal(joined)
+    return combined(exp.DPipe, parts) if len(parts) > 1 else parts[0], Kind.STRING
 
 
-def left(analysis: Analysis, node: exp.Expr) -> Pair:
-    """LEFT(text, n): the first n characters."""
-    start = exp.Literal.number(1)
-    return analysis.normal(
-        exp.Substring(this=node.this.copy(), start=start, length=node.expression.copy())
-    )
+def position(analysis: Analysis, node: exp.Expr) -> Pair:
+    """POSITION(part IN text), which is STRPOS(text, part)."""
+    arguments = [node.this.copy(), node.args["substr"].copy()]
+    return analysis.normal(exp.Anonymous(this="STRPOS", expressions=arguments))
+
+
+def mod(analysis: Analysis, node: exp.Expr) -> Pair:
+    """MOD(a, b), which is a % b."""
+    return analysis.normal(_operator(analysis, exp.Mod, node))
+
+
+def added(analysis: Analysis, node: exp.Expr) -> Pair:
+    """DATE_ADD(d, interval), which is d + interval."""
+    return analysis.normal(_operator(analysis, exp.Add, node))
+
+
+def _operator(analysis: Analysis, operator: type[exp.Binary], node: exp.Expr) -> exp.Expr:
+    check_count(analysis, node, 2, 2)
+    left, right = (_copy(argument) for argument in node.expressions)
+    return operator(this=left, expression=right)
 
 
 def date(analysis: Analysis, node: exp.Expr) -> Pair:
@@ -127,27 +142,6 @@ def date(analysis: Analysis, node: exp.Expr) -> Pair:
     return analysis.normal(exp.Cast(this=node.this.copy(), to=exp.DataType.build("DATE")))
 
 
-def _date_part(analysis: Analysis, arguments: Sequence[exp.Expr]) -> Pair:
-    if len(arguments) != 2 or not isinstance(arguments[0], exp.Literal):
-        raise analysis.fail("DATE_PART takes the name of a part in quotes, and a date or timestamp")
-    part, value = arguments
-    return analysis.normal(exp.Extract(this=exp.var(part.name), expression=value.copy()))
-
-
-def _weekday(analysis: Analysis, arguments: Sequence[exp.Expr]) -> Pair:
-    return _date_part(analysis, [exp.Literal.string("dow"), *arguments])
-
-
-_NAMED: dict[str, Callable[[Analysis, Sequence[exp.Expr]], Pair]] = {
-    "BIN": bin_,
-    "DATE_PART": _date_part,
-    "WEEKDAY": _weekday,
-}
-
-
-def named(analysis: Analysis, node: exp.Expr) -> Pair:
-    """A function that sqlglot has no class for."""
-    rewrite = _NAMED.get(node.name.upper())
-    if rewrite is None:
-        raise analysis.fail(f"there is no function {node.name}")
-    return rewrite(analysis, node.expressions)
+def canonical_only(analysis: Analysis, node: exp.Expr) -> Pair:
+    """Of a class that only rules make: it is spelled otherwise."""
+    raise analysis.fail(f"{quoted_sql(node)} is not supported here")

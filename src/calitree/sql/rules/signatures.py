@@ -35,3 +35,27 @@ def operator(*kinds: Kind, result: Kind) -> Rule:
         return canonical, kind
 
     return rule
+
+
+def call(*kinds: Kind, result: Kind, optional: int = 0) -> Rule:
+    """The rule of a function by name, with arguments of these kinds; so many of the last may be missing."""
+
+    def rule(analysis: Analysis, node: exp.Expr) -> Pair:
+        name, given = node.name.upper(), node.expressions
+        check_count(analysis, node, len(kinds) - optional, len(kinds))
+        operands = [
+            analysis.operand(argument, kind, name)
+            for argument, kind in zip(given, kinds, strict=False)
+        ]
+        return exp.Anonymous(this=name, expressions=operands), result
+
+    return rule
+
+
+def check_count(analysis: Analysis, node: exp.Expr, least: int, most: int) -> None:
+    """Refuse a call with too few or too many arguments."""
+    if not least <= len(node.expressions) <= most:
+        needed = str(least) if least == most else f"{least} to {most}"
+        raise analysis.fail(
+            f"{node.name.upper()} takes {needed} arguments, not {len(node.expressions)}"
+        )

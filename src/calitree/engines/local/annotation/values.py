@@ -137,6 +137,12 @@ class Value:
         peak = None if self.peak is None else self.peak[index]
         return self._with(self.data[index], valid, peak, self.exact)
 
+    def range(self, rows: slice) -> Value:
+        """A view of those at positions that follow one another."""
+        valid = None if self.valid is None else self.valid[rows]
+        peak = None if self.peak is None else self.peak[rows]
+        return self._with(self.data[rows], valid, peak, self.exact)
+
     def as_float(self) -> Value:
         """The same numbers as doubles."""
         if self.data.dtype == np.float64:

@@ -17,6 +17,7 @@ from calitree.cache import cached_property
 from calitree.engines.api.contraction import Column, Output
 from calitree.engines.local.annotation.values import Value
 from calitree.engines.local.delta.covariance_changes import changed
+from calitree.engines.local.delta.padding import padded
 from calitree.engines.local.delta.sums import Addition, one_row
 from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.numbering import number_rows
@@ -37,6 +38,7 @@ def add(
 
     `rows` is the column that counts joined rows, if there is one: without any, a group goes.
     """
+    plus = padded(output, plus)
     more = [table for table in plus if table.rows]
     less = [table for table in minus if table.rows]
     if not less and len(more) < 2:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
 from calitree.engines.local.encoding.dictionary import Dictionary
 from calitree.engines.local.encoding.spaces import EmptySpace, PairSpace, SingleSpace, Space
 from calitree.memory.budget import Budget
+from calitree.memory.budgeted_cache import BudgetedCache
 from calitree.memory.report import Holding
 from calitree.process.locks import Rank, SharedLock
+
+MAX_KEPT_MASKS = 64
+"""Results of predicates that are kept: for the columns of one relation, and for all dictionaries."""
 
 
 class Codebook:
@@ -20,6 +29,10 @@ class Codebook:
     def __init__(self, threads: int) -> None:
         self.threads = threads
         self.budget = Budget(data=self._holdings)
+        self.filters = BudgetedCache[object, np.ndarray[Any, Any]](
+            self.budget, "filters", attrgetter("nbytes"), limit=MAX_KEPT_MASKS
+        )
+        """Which codes pass a predicate, a bit for each."""
         self.lock = SharedLock(Rank.CODEBOOK)
         self._dictionaries: dict[str, Dictionary] = {}
         self._spaces: dict[tuple[str, ...], Space] = {(): EmptySpace()}

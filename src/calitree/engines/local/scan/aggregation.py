@@ -103,12 +103,20 @@ class Aggregation:
     def message(self) -> EncodedMessage:
         """The groups that have a row, with their sums, after the program has run."""
         assert self._written is not None
-        groups = np.flatnonzero(self._written.rows())
-        codes = dict(zip(self.onto, self._written.grouping.codes(groups), strict=True))
+        rows, grouping = self._written.rows(), self._written.grouping
+        groups = np.flatnonzero(rows)
+        dense: slice | None = None
+        if len(groups) == len(rows) - 1 and rows[0] == 0:
+            dense = slice(1, len(rows))  # all but NULL's
+        codes = dict(zip(self.onto, grouping.codes(dense or groups), strict=True))
         values = {}
         for name, result in self._written.results.items():
             value = result()
-            values[name] = value if len(groups) == len(value.data) else value.take(groups)
+            if dense is not None:
+                value = value.range(dense)
+            elif len(groups) < len(value.data):
+                value = value.take(groups)
+            values[name] = value
         return EncodedMessage(self.messages.axes.book, codes, values, len(groups), {})
 
 

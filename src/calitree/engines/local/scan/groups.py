@@ -7,6 +7,7 @@ combinations that occur are numbered.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -32,48 +33,35 @@ class GroupComponent(NamedTuple):
     """The codes of each entry."""
 
 
-class Grouping:
-    """The group of each row as an index of a program (None: there is one), and how many there are."""
+class GroupComponents:
+    """What each axis contributes to the group of a row, and how many combinations there are."""
 
-    def __init__(self, messages: ProbedMessages, onto: tuple[str, ...], program: Program) -> None:
+    def __init__(self, messages: ProbedMessages, onto: tuple[str, ...]) -> None:
         self.messages, self.axes, self.onto = messages, messages.axes, onto
-        self.index: int | None = None
-        self._numbered: list[Codes] | None = None
-        self._groups: Codes | None = None
-        self._components = [self._component(axis, names) for axis, names in self._by_axis().items()]
-        sizes = [component.size for component in self._components]
-        self.size = prod(sizes)
-        if self.size <= max(MIN_GROUPS_WITH_ROOM, 2 * program.rows) and self.size < 2**31:
-            for ids, table, size, _ in self._components:
-                index = program.index(ids)
-                index = index if table is None else program.map(index, table)
-                before: int | None = self.index
-                self.index = index if before is None else program.combine(before, index, size)
-        else:
-            columns = [c.ids if c.table is None else c.table[c.ids] for c in self._components]
-            self._groups, self._numbered = number_rows(columns, sizes, program.rows)
-            self.index, self.size = program.index(self._groups), len(self._numbered[0])
+        self.components = [self._component(axis, names) for axis, names in self._by_axis().items()]
+        self.size = prod(component.size for component in self.components)
 
     def of_rows(self, rows: Array | slice, length: int) -> Array:
-        """The groups of so many rows, which are given by their numbers."""
-        if self._groups is not None:
-            return self._groups[rows]
+        """The combinations of so many rows, which are given by their numbers."""
         groups = np.zeros(length, np.int64)
-        for ids, table, size, _ in self._components:
+        for ids, table, size, _ in self.components:
             groups = groups * size + (ids[rows] if table is None else table[ids[rows]])
         return groups
 
-    def codes(self, groups: Array) -> list[Codes]:
-        """The codes of `onto` in some groups."""
+    def entries(self, groups: Array) -> list[Array]:
+        """The entry of each component in some combinations."""
         rest = groups.astype(np.uint32)
+        entries = []
+        for component in reversed(self.components):
+            rest, whole = rest // np.uint32(component.size), rest
+            entries.append(whole - rest * np.uint32(component.size))
+        return entries[::-1]
+
+    def codes_of(self, entries: Sequence[Array]) -> list[Codes]:
+        """The codes of `onto`, given the entries of each component."""
         codes: dict[str, Codes] = {}
-        for at, component in reversed(list(enumerate(self._components))):
-            if self._numbered is not None:
-                entries = self._numbered[at][groups]
-            else:
-                rest, whole = rest // np.uint32(component.size), rest
-                entries = whole - rest * np.uint32(component.size)
-            codes |= {name: column[entries] for name, column in component.codes.items()}
+        for component, own in zip(self.components, entries, strict=True):
+            codes |= {name: column[own] for name, column in component.codes.items()}
         return [codes[name] for name in self.onto]
 
     def _by_axis(self) -> dict[Axis, list[str]]:
@@ -113,3 +101,43 @@ class Grouping:
         padded = np.append(np.int32(0), self.axes.around[at][0].codes(name))
         codes: Codes = padded[self.messages.places(at)]
         return codes
+
+
+class Grouping:
+    """The group of each row as an index of a program (None: there is one), and how many there are."""
+
+    def __init__(self, messages: ProbedMessages, onto: tuple[str, ...], program: Program) -> None:
+        self.onto, self._combined = onto, GroupComponents(messages, onto)
+        self.index: int | None = None
+        self._numbered: list[Codes] | None = None
+        self._groups: Codes | None = None
+        components = self._combined.components
+        self.size = self._combined.size
+        if self.size <= max(MIN_GROUPS_WITH_ROOM, 2 * program.rows) and self.size < 2**31:
+            for ids, table, size, _ in components:
+                index = program.index(ids)
+                index = index if table is None else program.map(index, table)
+                before: int | None = self.index
+                self.index = index if before is None else program.combine(before, index, size)
+        else:
+            columns = [c.ids if c.table is None else c.table[c.ids] for c in components]
+            sizes = [component.size for component in components]
+            self._groups, self._numbered = number_rows(columns, sizes, program.rows)
+            self.index, self.size = program.index(self._groups), len(self._numbered[0])
+
+    def of_rows(self, rows: Array | slice, length: int) -> Array:
+        """The groups of so many rows, which are given by their numbers."""
+        if self._groups is not None:
+            return self._groups[rows]
+        return self._combined.of_rows(rows, length)
+
+    def codes(self, groups: Array | slice) -> list[Codes]:
+        """The codes of `onto` in some groups, or a view of those in a range."""
+        if len(self._combined.components) == 1 and self._numbered is None:
+            (component,) = self._combined.components
+            return [component.codes[name][groups] for name in self.onto]
+        if isinstance(groups, slice):
+            groups = np.arange(groups.start, groups.stop)
+        if self._numbered is not None:
+            return self._combined.codes_of([entries[groups] for entries in self._numbered])
+        return self._combined.codes_of(self._combined.entries(groups))

@@ -93,6 +93,21 @@ class Reduction:
         same = isinstance(table.table, EncodedMessage) and set(self.onto) == table.names.keys()
         return same and not self.probed and not self.where
 
+    @property
+    def due(self) -> tuple[Expression, ...]:
+        """Predicates that are left for afterwards."""
+        legs = self.job.legs
+        return tuple(
+            p
+            for p in self.job.output.where
+            if p not in self.where and not any(legs[at].holds(p) for at in self.probed)
+        )
+
+    @property
+    def is_all(self) -> bool:
+        """Whether nothing is left to be done afterwards."""
+        return not self.left and not self.due and set(self.onto) == set(self.job.output.keep)
+
     def shares_pass(self, other: Reduction) -> bool:
         """Whether one pass can compute both."""
         ours, theirs = self.job.legs, other.job.legs
@@ -130,19 +145,13 @@ class Reduction:
 
     def rest(self, output: Output, aggregation: Aggregation) -> Job | EncodedMessage:
         """The contraction that is left, or its result if nothing is."""
-        legs = self.job.legs
-        due = tuple(
-            p
-            for p in output.where
-            if p not in self.where and not any(legs[at].holds(p) for at in self.probed)
-        )
-        if not self.left and not due and set(self.onto) == set(output.keep):
+        if self.is_all:
             return aggregation.message.renamed(output.keep, output.columns)
         legs = {self.middle: aggregation.leg, **self.left}
         leg_of = {i: i for i in legs} | {
             i: at for i, at in self.job.leg_of.items() if at in legs and at != self.middle
         }
-        return Job(legs, leg_of, replace(output, where=due))
+        return Job(legs, leg_of, replace(output, where=self.due))
 
 
 def reduce_jobs(
@@ -204,6 +213,11 @@ def _run(
         outputs[i] = replace(output, columns=columns)
     scan.run(threads)
     return {i: r.rest(outputs[i], aggregations[r.sums]) for i, r in reductions.items()}
+
+
+def reduction_of(job: Job, large: int) -> Reduction | None:
+    """How a single job is reduced, if it is worth it."""
+    return _reductions([job], large).get(0)
 
 
 def _reductions(jobs: Sequence[Job], large: int) -> dict[int, Reduction]:

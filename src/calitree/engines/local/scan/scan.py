@@ -47,7 +47,7 @@ class Scan:
         If a product of integers did not fit, once more with doubles for those; and once more if the first
         rows of some groups were far from their means.
         """
-        chosen, checked, is_complete = self._chosen(), True, False
+        chosen, checked, is_complete = self.chosen(), True, False
         while not is_complete:
             program = Program(self.leg.rows, chosen, checked)
             for aggregation in self._aggregations:
@@ -58,7 +58,7 @@ class Scan:
                 poor = [aggregation.recentre() for aggregation in self._aggregations]
                 is_complete = not any(poor)
 
-    def _chosen(self) -> Array | None:
+    def chosen(self) -> Array | None:
         """The rows to visit, if not all: those that pass, and that may join with something."""
         mask = self.leg.passing(self.where)
         indexed = self._by_index()

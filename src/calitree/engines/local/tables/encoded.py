@@ -20,7 +20,7 @@ from calitree.engines.local.encoding.codebook import Codebook
 from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.spaces import RowIndex, Space, padded_size, place
 from calitree.engines.local.join.trie import Tries
-from calitree.engines.local.tables.filters import computed, evaluated
+from calitree.engines.local.tables.filters import computed, evaluated, passing_codes
 from calitree.errors import ExpressionError
 from calitree.interrupts import run
 from calitree.memory.budgeted_cache import BudgetedCache
@@ -40,10 +40,25 @@ NBYTES = attrgetter("nbytes")
 SEVERAL = np.empty(0, np.uint32)
 """Stands for a look-up by ids of which several rows have the same."""
 
+MAX_SIZE_PER_NUMBER = 16
+"""With so few bits for each number it is quicker to mark numbers than to sort them."""
+
 
 def key_of(attributes: Iterable[str], names: Names) -> Key:
     """Some attributes with their columns."""
     return tuple((attribute, names[attribute]) for attribute in attributes)
+
+
+def distinct(numbers: Array, size: int) -> Array:
+    """Numbers below a size, each once and in order; marked if there are many, else sorted."""
+    if len(numbers) * MAX_SIZE_PER_NUMBER > size:
+        there = np.zeros(size, np.bool_)
+        there[numbers] = True
+        return np.flatnonzero(there)
+    numbers = np.sort(numbers)
+    if not (numbers[1:] > numbers[:-1]).all():
+        numbers = numbers[np.append(np.True_, numbers[1:] > numbers[:-1])]
+    return numbers.astype(np.intp)
 
 
 class EncodedTable:
@@ -81,6 +96,11 @@ class EncodedTable:
     @cached_property
     def _places(self) -> BudgetedCache[Key, Array]:
         """Where several rows have the same id, that is all that is kept: `SEVERAL`."""
+        return BudgetedCache(self.book.budget, "look-ups", NBYTES)
+
+    @cached_property
+    def matched_places(self) -> BudgetedCache[tuple[Key, object], Array]:
+        """The same across an outer join, by the table of the keys that have a partner."""
         return BudgetedCache(self.book.budget, "look-ups", NBYTES)
 
     def names_of(self, given: Input) -> Names:
@@ -198,12 +218,10 @@ class EncodedTable:
         places = self.places(space, names, None) if index is None else None
         if places is None:
             index = self.index(space, names) if index is None else index
-            return np.sort(index.rows(np.unique(ids).astype(np.int64)).astype(np.intp))
+            return distinct(index.rows(distinct(ids, space.size)), self.rows)
         places = places[ids if int(ids.max(initial=0)) < len(places) else ids[ids < len(places)]]
-        places.sort()
-        if len(places) and not (places[0] and (places[1:] > places[:-1]).all()):
-            places = np.unique(places[places > 0])
-        rows: Array = places.astype(np.intp) - 1
+        rows = distinct(places, self.rows + 1) - 1
+        rows = rows[1:] if len(rows) and rows[0] < 0 else rows
         if ids.all():
             return rows
         # NULL has no place
@@ -226,9 +244,7 @@ class EncodedTable:
         if len(predicate.attributes) == 1:
             (attribute,) = predicate.attributes
             codes = self.codes(attribute, names)
-            domain = self.book.dictionary(attribute).domain
-            columns = {attribute: domain}
-            passed: Array = evaluated(predicate, columns, len(domain), self.book.threads)[codes]
+            passed: Array = passing_codes(predicate, attribute, self.book)[codes]
             return passed
         columns = {a: self.values(a, names) for a in predicate.attributes}
         return evaluated(predicate, columns, self.rows, self.book.threads)

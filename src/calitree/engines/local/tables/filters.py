@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from calitree.engines.local.annotation.columns import MAX_SMALL, repeats, take_rows
-from calitree.engines.local.encoding.codebook import Codebook
+from calitree.engines.local.encoding.codebook import MAX_KEPT_MASKS, Codebook
 from calitree.engines.local.vm import parallel
 from calitree.memory.budget import Budget
 from calitree.memory.budgeted_cache import BudgetedCache
@@ -32,9 +32,6 @@ MIN_ROWS_AT_ONCE, MAX_ROWS_AT_ONCE = 1 << 14, 1 << 18
 
 MIN_KEPT_ROWS = 1 << 12
 """The result of fewer rows is computed as quickly as it is looked up."""
-
-MAX_KEPT_MASKS = 64
-"""Results that are kept for the columns of one relation."""
 
 
 class Columns(Protocol):
@@ -143,6 +140,20 @@ def passing(
     whole = _evaluated(columns, None, predicate, names, book)
     kept.masks.put(key, np.packbits(whole))
     return whole
+
+
+def passing_codes(predicate: Expression, attribute: str, book: Codebook) -> Array:
+    """Which codes of an attribute a predicate is true for: once for all tables that have the attribute."""
+    dictionary = book.dictionary(attribute)
+    size, dtype = dictionary.size, dictionary.values.type
+
+    def evaluate() -> Array:
+        return evaluated(predicate, {attribute: dictionary.domain[:size]}, size, book.threads)
+
+    if size < MIN_KEPT_ROWS:
+        return evaluate()
+    key = predicate, attribute, size, dtype
+    return _unpacked(book.filters.of(key, lambda: np.packbits(evaluate())), size)
 
 
 def _kept(columns: Columns, book: Codebook) -> KeptFilters:

@@ -21,7 +21,7 @@ from calitree.engines.local.annotation.values import Value
 from calitree.engines.local.encoding.dictionary import Codes
 from calitree.engines.local.encoding.spaces import Space
 from calitree.engines.local.join.trie import Tries
-from calitree.engines.local.tables.encoded import EncodedTable, Names
+from calitree.engines.local.tables.encoded import SEVERAL, EncodedTable, Names, key_of
 from calitree.engines.local.tables.joined import Joined
 from calitree.sql.parser import Expression
 
@@ -66,12 +66,25 @@ class Leg:
 
     def places(self, space: Space, predicates: Sequence[Expression]) -> Array | None:
         """One more than the row that has each id, of those that pass; None if several have the same."""
-        if self.match is not None and space.attributes != tuple(sorted(self.match.key)):
-            return None  # It has attributes beside the key that are joined by equality.
         passed = self.passing(predicates)
-        places = self.table.places(space, self.names, passed)
-        if self.match is None or places is None:
-            return places
+        if self.match is None:
+            return self.table.places(space, self.names, passed)
+        if space.attributes != tuple(sorted(self.match.key)):
+            return None  # It has attributes beside the key that are joined by equality.
+        if passed is not None:
+            return self._matched_places(space, passed)
+        key = key_of(space.attributes, self.names), self.match.known
+        places = self.table.matched_places.get(key)
+        if places is None or (places is not SEVERAL and len(places) < space.size):
+            fresh = self._matched_places(space, None)
+            places = SEVERAL if fresh is None else fresh
+            self.table.matched_places.put(key, places)
+        return None if places is SEVERAL else places
+
+    def _matched_places(self, space: Space, passed: Array | None) -> Array | None:
+        """The same, of a message across an outer join: keys without a partner have the row for these."""
+        if self.table.places(space, self.names, passed) is None:
+            return None
         known = self.known(space)
         places = self.table.places(space, self.names, passed)  # the space may have grown
         assert places is not None
@@ -79,7 +92,8 @@ class Leg:
         rows = np.flatnonzero(without if passed is None else without & passed)
         if len(rows) > 1:
             return None
-        return np.where(known, places, np.uint32(rows[0] + 1 if len(rows) else 0))
+        default = np.uint32(rows[0] + 1 if len(rows) else 0)
+        return np.where(known, places[: len(known)], default)
 
     @property
     def has_unmatched(self) -> bool:
@@ -97,11 +111,10 @@ class Leg:
         assert self.match is not None
         table = self.match.known
         assert isinstance(table, EncodedTable)
-        ids = table.ids(space, {name: name for name in self.match.key})
         self.ids(space)  # which may be new to the space
-        known = np.zeros(space.size, np.bool_)
-        known[ids] = True
-        known[0] = False
+        places = table.places(space, {name: name for name in self.match.key}, None)
+        assert places is not None, "each key is there once"
+        known: Array = places != 0
         return known
 
     def tries(self, attributes: tuple[str, ...]) -> Tries:

@@ -25,7 +25,7 @@ COMBINE = (np.add, np.minimum, np.maximum)
 
 
 class Ranges(NamedTuple):
-    """Half-open ranges of positions."""
+    """Half-open ranges of positions. If all begin or end at the same one, that is a view of one number."""
 
     starts: Array
     ends: Array
@@ -64,7 +64,7 @@ def _is_whole_sum(data: Array, way: int) -> bool:
 
 
 def _combined(data: Array, tree: Array | None, ranges: Ranges, way: int) -> Array:
-    starts, ends = ranges
+    starts, ends = map(np.ascontiguousarray, ranges)
     result = neutral(len(starts), data.dtype, way)
     if tree is not None:
         run(lambda: _combine_ranges(tree, starts, ends, way, result), 20 * len(starts))
@@ -77,13 +77,13 @@ def _combined(data: Array, tree: Array | None, ranges: Ranges, way: int) -> Arra
 class StabbedMatches:
     """Look-ups are in order, and each row that is looked up matches a range of them."""
 
-    def __init__(self, order: Array, ranges: Ranges, rows: Array, count: int) -> None:
+    def __init__(self, order: Array, ranges: Ranges, rows: Array | None, count: int) -> None:
         """Matches from ranges.
 
         Args:
             order: The look-ups, in order, that match anything.
             ranges: For some rows, the range of look-ups that each matches.
-            rows: These rows.
+            rows: These rows; None if they are all.
             count: How many look-ups there are.
         """
         self.order, self.ranges, self.rows, self.count = order, ranges, rows, count
@@ -91,23 +91,41 @@ class StabbedMatches:
     @cached_property
     def counts(self) -> Array:
         """How many rows each look-up matches."""
-        highest = int(self.rows.max(initial=-1)) + 1
-        return self.combine(np.ones(highest, np.int64), SUM)
+        return self._from_steps(None)
+
+    def _from_steps(self, data: Array | None) -> Array:
+        """Sums of integers, which change where ranges begin and end; of 1 in each row without any."""
+        steps = np.zeros(len(self.order) + 1, np.int64)
+        for sign, positions in zip((1, -1), self.ranges, strict=True):
+            _add_at(steps, positions, data, sign)
+        result = np.zeros(self.count, np.int64)
+        result[self.order] = np.cumsum(steps[:-1])
+        return result
 
     def combine(self, data: Array, way: int) -> Array:
         """⊕ of the numbers of matching rows; its neutral element where there is none."""
-        (starts, ends), result = self.ranges, neutral(self.count, data.dtype, way)
-        data, size = data[self.rows], len(self.order)
+        if self.rows is not None:
+            data = data[self.rows]
         if _is_whole_sum(data, way):
-            steps = np.zeros(size + 1, np.int64)
-            run(lambda: _add_steps(steps, starts, ends, data), len(starts))
-            result[self.order] = np.cumsum(steps)[:-1]
-            return result
+            return self._from_steps(data)
+        (starts, ends), size = map(np.ascontiguousarray, self.ranges), len(self.order)
         nodes, stabbed = neutral(2 * size, data.dtype, way), neutral(size, data.dtype, way)
         run(lambda: _combine_into(nodes, starts, ends, data, way), 20 * len(starts))
         run(lambda: _stab(nodes, way, stabbed), 20 * size)
+        result = neutral(self.count, data.dtype, way)
         result[self.order] = stabbed
         return result
+
+
+def _add_at(steps: Array, positions: Array, data: Array | None, sign: int) -> None:
+    """Add numbers, or 1 each, at their positions."""
+    if positions.strides == (0,):
+        if len(positions):
+            steps[positions[0]] += sign * (len(positions) if data is None else int(data.sum()))
+    elif data is None:
+        run(lambda: _count_steps(steps, positions, sign), len(positions))
+    else:
+        run(lambda: _add_steps(steps, positions, data, sign), len(positions))
 
 
 def neutral(length: int, dtype: Any, way: int) -> Array:
@@ -209,12 +227,17 @@ def _combine_ranges(
 
 
 @compiled
+def _count_steps(steps: Array, positions: Array, sign: int) -> None:  # pragma: no cover (compiled)
+    for i in range(len(positions)):
+        steps[positions[i]] += sign
+
+
+@compiled
 def _add_steps(
-    steps: Array, starts: Array, ends: Array, data: Array
+    steps: Array, positions: Array, data: Array, sign: int
 ) -> None:  # pragma: no cover (compiled)
-    for i in range(len(starts)):
-        steps[starts[i]] += data[i]
-        steps[ends[i]] -= data[i]
+    for i in range(len(positions)):
+        steps[positions[i]] += sign * data[i]
 
 
 @compiled

@@ -12,6 +12,7 @@ from calitree.engines.local.encoding.spaces import order_by_id
 from calitree.engines.local.theta.comparisons import Ordered
 from calitree.engines.local.theta.ranges import Ranges
 from calitree.interrupts import run
+from calitree.process.compiled import compiled
 
 Array = np.ndarray[Any, Any]
 
@@ -31,6 +32,7 @@ class SortedRows:
             groups: The group of each row, negative for none; None if all are in one.
             count: How many groups there are.
         """
+        self.count = count
         present = values.valid
         if groups is not None and len(groups) and groups.min() < 0:
             present = groups >= 0 if present is None else present & (groups >= 0)
@@ -70,20 +72,54 @@ class SortedRows:
         positions[order] = np.searchsorted(self.numbers, numbers[order])
         return positions
 
-    def ranges(self, tests: Sequence[tuple[str, Ordered]], groups: Array) -> Ranges:
-        """The rows of a group whose value passes all tests `value operator given`, for each look-up."""
-        first = groups.astype(np.int64) * self.ranks.span
-        starts, ends = first, first + (self.ranks.span - 1)
+    def ranges(self, tests: Sequence[tuple[str, Ordered]], groups: Array | None) -> Ranges:
+        """The rows of a group whose value passes all tests `value operator given`, for each look-up.
+
+        `groups` are those of the look-ups; None if there is only one.
+        """
+        length = len(tests[0][1].data) if groups is None else len(groups)
+        groups = groups if self.count > 1 else None
+        starts, ends = self._limits(groups, length)
         for operator, given in tests:
             if operator in (">", ">=", "="):
-                above = self.ranks.find(given.data, "right" if operator == ">" else "left")
-                starts = np.maximum(starts, first + above)
+                above = self._boundaries(given.data, "right" if operator == ">" else "left", groups)
+                starts = above if _is_one(starts) else np.maximum(starts, above)
             if operator in ("<", "<=", "="):
-                below = self.ranks.find(given.data, "left" if operator == "<" else "right")
-                ends = np.minimum(ends, first + below)
+                below = self._boundaries(given.data, "left" if operator == "<" else "right", groups)
+                ends = below if _is_one(ends) else np.minimum(ends, below)
             if given.valid is not None:
                 ends = np.where(given.valid, ends, starts)
-        return Ranges(self._positions(starts), self._positions(np.maximum(starts, ends)))
+        is_half_open = _is_one(starts) or _is_one(ends)
+        return Ranges(starts, ends if is_half_open else np.maximum(starts, ends))
+
+    def _limits(self, groups: Array | None, length: int) -> tuple[Array, Array]:
+        """Where the group of each look-up begins and ends; of one group the same position each time."""
+        limits = self._positions(np.arange(self.count + 1) * self.ranks.span)
+        if groups is None:
+            return np.broadcast_to(limits[0], length), np.broadcast_to(limits[-1], length)
+        return limits[groups], limits[groups + 1]
+
+    def _boundaries(self, data: Array, side: str, groups: Array | None) -> Array:
+        """How many rows are in the groups before, or have a smaller value, or one that is not greater."""
+        ranks, table = self.ranks, self.table
+        if table is not None and isinstance(ranks, _Integers):
+            least = ranks.low if side == "left" else ranks.low - 1
+            of_groups = _NO_GROUPS if groups is None else groups.astype(np.int64, copy=False)
+            positions = np.empty(len(data), np.int64)
+            run(lambda: _look_up(table, data, (least, ranks.span), of_groups, positions), len(data))
+            return positions
+        numbers = ranks.find(data, side)
+        if groups is not None:
+            numbers = groups.astype(np.int64) * ranks.span + numbers
+        return self._positions(numbers)
+
+
+_NO_GROUPS = np.empty(0, np.int64)
+
+
+def _is_one(positions: Array) -> bool:
+    """Whether all are the same position, of which no array was made."""
+    return positions.strides == (0,)
 
 
 class _Integers:
@@ -124,3 +160,18 @@ def _ranks(data: Array, count: int) -> _Integers | _Distinct:
         if low > limits.min and high < limits.max and (high - low + 2) * count < MAX_SPAN:
             return _Integers(low, high)
     return _Distinct(data)
+
+
+@compiled
+def _look_up(
+    table: Array, data: Array, ranks: tuple[int, int], groups: Array, positions: Array
+) -> None:  # pragma: no cover (compiled)
+    """What a table has for the rank of each integer: its distance from the least of a group's ranks."""
+    least, span = ranks
+    for i in range(len(data)):
+        rank = 0
+        if data[i] >= least + (span - 1):
+            rank = span - 1
+        elif data[i] > least:
+            rank = data[i] - least
+        positions[i] = table[rank + (groups[i] * span if len(groups) else 0)]

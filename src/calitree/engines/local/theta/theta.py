@@ -116,21 +116,15 @@ def _preference(
 
 
 def _looked_up(job: Job, lookup: ThetaJoin) -> Job | None:
-    """The job with the sums of the leg: for each row of the other one, else a message by its keys."""
-    at, middle, condition = lookup.at, lookup.middle, lookup.condition
-    if not (condition.is_on_one_column or condition.is_interval):
+    """The job with the sums of the leg: for each row of the other one, or a message by its keys."""
+    at, middle, summed = lookup.at, lookup.middle, _summed_leg(job, lookup)
+    if summed is None:
         return None
-    table = None if lookup.kept else _annotated(job, lookup)
-    message = _message(lookup) if table is None else None
-    if table is not None:
-        legs = {i: leg for i, leg in job.legs.items() if i != at}
-        legs[middle] = Leg(table, lookup.other.names)
-        leg_of = {i: middle if place == at else place for i, place in job.leg_of.items()}
-    elif message is not None:
-        legs = {**job.legs, at: Leg(message, {name: name for name in message.attributes})}
-        leg_of = dict(job.leg_of)
-    else:
-        return None
+    leg_of = dict(job.leg_of)
+    legs = {**job.legs, **summed}
+    if at not in summed:
+        del legs[at]
+        leg_of = {i: middle if place == at else place for i, place in leg_of.items()}
     where = tuple(
         p
         for p in job.output.where
@@ -139,6 +133,27 @@ def _looked_up(job: Job, lookup: ThetaJoin) -> Job | None:
     )
     columns = tuple(_with_stored(column, lookup) for column in job.output.columns)
     return Job(legs, leg_of, replace(job.output, where=where, columns=columns))
+
+
+def _summed_leg(job: Job, lookup: ThetaJoin) -> dict[int, Leg] | None:
+    """The leg that has the sums, in its place; None if order does not answer the condition.
+
+    A message in place of the leg if keys are known to be few, or something is kept; else the other leg's rows.
+    """
+    condition = lookup.condition
+    if not (condition.is_on_one_column or condition.is_interval):
+        return None
+    by_keys = bool(lookup.kept) or lookup.has_few_keys
+    message = _message(lookup) if by_keys else None
+    if message is None and not lookup.kept:
+        table = _annotated(job, lookup)
+        if table is not None:
+            return {lookup.middle: Leg(table, lookup.other.names)}
+    if message is None and not by_keys:
+        message = _message(lookup)
+    if message is None:
+        return None
+    return {lookup.at: Leg(message, {name: name for name in message.attributes})}
 
 
 def _annotated(job: Job, lookup: ThetaJoin) -> EncodedTable | None:
@@ -264,14 +279,13 @@ class _Ordering:
         if sides is None:
             return None
         probes = SortedRows(sides[0].take(self.keys), self.probed, self.count)
-        groups = self.groups
-        rows = np.arange(lookup.leg.rows) if groups is None else np.flatnonzero(groups >= 0)
-        of_rows = np.zeros(len(rows), np.int32) if groups is None else groups[rows]
-        tests = [
-            (MIRRORED[c.operator], side.take(rows))
-            for c, side in zip(comparisons, sides[1:], strict=True)
-        ]
-        return StabbedMatches(probes.order, probes.ranges(tests, of_rows), rows, len(self.keys))
+        rows, of_rows, given = None, None, sides[1:]
+        if self.groups is not None:
+            rows = np.flatnonzero(self.groups >= 0)
+            of_rows, given = self.groups[rows], [side.take(rows) for side in given]
+        operators = [MIRRORED[c.operator] for c in comparisons]
+        ranges = probes.ranges(list(zip(operators, given, strict=True)), of_rows)
+        return StabbedMatches(probes.order, ranges, rows, len(self.keys))
 
     def _summed(self, column: Column, matches: Matches) -> list[Value] | None:
         """⊕ of a column for each probe."""

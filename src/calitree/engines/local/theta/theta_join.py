@@ -36,6 +36,10 @@ MAX_PROBES = 1 << 26
 """Pairs of a key and a group that are looked up at once."""
 
 
+MIN_ROWS_PER_KEY = 8
+"""Keys that so many rows have are looked up once each, and not for every row."""
+
+
 class ThetaJoin:
     """A leg, the other leg that looks it up, and the condition that joins the two."""
 
@@ -77,10 +81,26 @@ class ThetaJoin:
         """
         if self.by_row:
             return {a: self.other.codes(a) for a in self.equal}
+        if (
+            self.has_few_keys
+        ):  # all that there may be, as looking for those in rows would take longer
+            (key,) = self.key
+            first = 1 if self.other.is_null_free(key) else 0
+            return {key: np.arange(first, self.book.dictionary(key).size, dtype=np.int32)}
         codes = [self.other.codes(a) for a in self.key]
         sizes = [self.book.dictionary(a).size for a in self.key]
         _, distinct = number_rows(codes, sizes, self.other.rows)
         return dict(zip(self.key, distinct, strict=True))
+
+    @property
+    def has_few_keys(self) -> bool:
+        """Whether the other leg is a relation with codes of one attribute that repeats in many rows."""
+        table, names = self.other.table, self.other.names
+        if self.by_row or len(self.key) != 1 or not isinstance(table, EncodedRelation):
+            return False
+        (key,) = self.key
+        size = self.book.dictionary(key).size
+        return size * MIN_ROWS_PER_KEY <= table.rows and table.has_codes(key, names)
 
     @property
     def key_count(self) -> int:

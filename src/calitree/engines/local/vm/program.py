@@ -22,6 +22,7 @@ import numpy as np
 from calitree.engines.local.vm import machine, parallel
 from calitree.engines.local.vm.fusing import Instruction, fused
 from calitree.engines.local.vm.machine import Opcode
+from calitree.engines.local.vm.slicing import slices
 from calitree.interrupts import check
 
 Array = np.ndarray[Any, Any]
@@ -274,20 +275,26 @@ class Program:
 
     def run(self, threads: int) -> bool:
         """Fill the accumulators. False if an integer product may have passed 64 bits."""
-        slots = sum(into.size for into in self._accumulators)
-        if threads * slots > self.length:  # more to clear and merge than to add
-            threads = 1
         instructions = fused(self._code, address_of(POWERS_OF_TEN))
+        every, by_rows = [list(range(len(instructions)))], threads
+        if threads * sum(into.size for into in self._accumulators) > self.length:
+            # More to clear and merge than to add: each thread has accumulators of its own, and all rows.
+            by_rows = 1
+            if self.length >= threads * parallel.MIN_ROWS_PER_THREAD:
+                every = slices(instructions, threads)
         code = np.array(instructions, np.int64).reshape(-1, len(Instruction._fields))
-        sums = np.flatnonzero(code[:, 0] >= Opcode.SUM_INT)
+        sums = np.flatnonzero(code[:, 0] >= Opcode.SUM_INT).tolist()
+        accumulators = dict(zip(sums, self._accumulators, strict=True))
         rows = ALL_ROWS if self.chosen is None else self.chosen
         parts = []
-        for start, stop in parallel.ranges(self.length, threads):
-            own = code.copy()
-            for at, into in zip(sums, self._accumulators, strict=True):
-                own[at, CONSTANT] = address_of(into.copy())
-            registers = np.empty((len(self._registers) + 1, machine.LANES), np.int64)
-            parts.append((own, registers, rows, start, stop))
+        for positions in every:
+            for start, stop in parallel.ranges(self.length, by_rows):
+                own = code[positions]
+                for at, position in enumerate(positions):
+                    if position in accumulators:
+                        own[at, CONSTANT] = address_of(accumulators[position].copy())
+                registers = np.empty((len(self._registers) + 1, machine.LANES), np.int64)
+                parts.append((own, registers, rows, start, stop))
         parallel.map(lambda part: _run(*part), parts, threads)
         return not self._overflow[0]
 

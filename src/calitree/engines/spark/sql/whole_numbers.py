@@ -3,8 +3,8 @@
 Where a number does not fit, Spark would wrap, raise or round, depending on the session. So a decimal
 is computed with as the integer value × 10^scale (twice as fast as Spark's decimals, too), and every
 intermediate result has an upper bound. If all bounds fit BIGINT, that is the type to compute in; else
-DECIMAL(38), which is three times slower; beyond that only doubles are left, and the result is no longer
-exact. So nothing can overflow, whatever the session's ANSI mode. `calitree.sql.spark` writes the rest.
+DECIMAL(38), which is three times slower; beyond that only doubles are left, and the result is not exact. So
+nothing can overflow, whatever the session's ANSI mode. `calitree.sql.spark` writes the rest.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from sqlglot import exp
 
 from calitree.engines.spark.fields import BIGINT, DECIMAL, DOUBLE, Field
 from calitree.engines.spark.sql.zone import as_in_utc
+from calitree.sql.functions import FUNCTIONS
 from calitree.sql.limits import checked_size, on_deep_stack
-from calitree.sql.nodes import kind_of, marked
+from calitree.sql.nodes import key_of, kind_of, marked
 from calitree.sql.rules.arithmetic import decimals_of
 from calitree.sql.rules.conversions import CASTS, bits_of, is_widened
 from calitree.sql.spark import to_spark
@@ -28,8 +29,7 @@ from calitree.types import Kind
 LIMITS: dict[str, float] = {BIGINT: 2**63 - 1, DECIMAL: 10**38 - 1, DOUBLE: math.inf}
 """The types to compute in, narrowest first, and the largest number that each can hold."""
 
-_DIGITS, _MAX_SCALE = 38, 37
-_MIN_PLACES = 6
+_DIGITS, _MAX_SCALE, _MIN_PLACES = 38, 37, 6
 """Places of a decimal that Spark keeps where a product may have too many digits."""
 
 
@@ -132,7 +132,10 @@ class SqlWriter:
     def whole(self, node: exp.Expr) -> WholeNumber | None:
         """`node` as a whole number, or None if it is a double or no number at all."""
         rule = _WHOLE.get(type(node))
-        return rule(self, node) if rule is not None else None
+        if rule is not None:
+            return rule(self, node)
+        known = FUNCTIONS.get(key_of(node)) if kind_of(node) is Kind.INTEGER else None
+        return self._opaque(node, known.bound) if known is not None else None
 
     def wholes(self, nodes: Iterable[exp.Expr]) -> list[WholeNumber]:
         """Several whole numbers at one scale; empty if any of the nodes is not one."""
@@ -344,6 +347,4 @@ _WHOLE: dict[type[exp.Expr], Callable[[SqlWriter, exp.Expr], WholeNumber | None]
     exp.Cast: SqlWriter._cast,
     exp.TryCast: SqlWriter._cast,
     **dict.fromkeys((exp.Floor, exp.Ceil, exp.Round), SqlWriter._rounded),
-    exp.Length: lambda writer, node: writer._opaque(node, 2**31),
-    exp.Extract: lambda writer, node: writer._opaque(node, 2**31),
 }

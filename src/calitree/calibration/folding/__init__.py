@@ -1,0 +1,1 @@
+"""Folding carried values into one value a group: distinct counts, quantiles, modes, lists."""

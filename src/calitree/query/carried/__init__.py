@@ -1,0 +1,1 @@
+"""Measures that are folded of values carried in the tree."""

@@ -1,0 +1,281 @@
+"""Aggregates that no sum of products gives: distinct values, quantiles, the most frequent value, lists.
+
+Their arguments are carried inside the tree, as one more group-by. What comes back is, for each group and
+each value, the number of rows that have it; this is folded into one value a group. Where the argument is a
+dimension's column the fact table is not read for it, as messages are reused like those of any group-by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from calitree.errors import ExpressionError
+from calitree.sql.nodes import quoted_sql, sql_text
+from calitree.sql.parser import Expression
+from calitree.sql.parsing.literal_lists import with_values
+from calitree.types import Kind
+
+Option = str | int | float | bool | None
+
+
+@dataclass(frozen=True)
+class Fold:
+    """How a value is folded of the groups and of what is carried beside them.
+
+    Attributes:
+        function: The name of the fold; `value` for an aggregate by itself, over the rows of `where`.
+        carried: The SQL text of each value that is carried.
+        weight: The aggregate, in SQL, that each of these values has: most often their number of rows.
+        where: A condition over several relations that rows satisfy besides; None for all rows.
+        distinct: Whether each value counts once.
+        options: What else the function needs to know.
+        grain: The relations whose rows count once; none if each joined row counts.
+        relations: Those that have the columns.
+    """
+
+    function: str
+    carried: tuple[str, ...]
+    weight: str = "count(*)"
+    where: str | None = None
+    distinct: bool = False
+    options: tuple[Option, ...] = ()
+    grain: tuple[str, ...] = ()
+    relations: frozenset[str] = field(default=frozenset(), compare=False)
+
+    @property
+    def over_nothing(self) -> int | None:
+        """Its value over no rows."""
+        counts = self.weight.lower().startswith(("count(", "regr_count(", "count_star"))
+        return 0 if self.function == "count" or (self.function == "value" and counts) else None
+
+    def __str__(self) -> str:
+        listed = ", ".join(self.carried)
+        if self.function == "value":
+            return f"{self.weight} where {self.where}"
+        return f"{listed} for {self.function}{' of distinct values' if self.distinct else ''}"
+
+
+class HolisticCall(NamedTuple):
+    """A call as it was parsed: its arguments, whether they are distinct, and how they are ordered."""
+
+    name: str
+    arguments: list[exp.Expr]
+    distinct: bool
+    descending: bool
+    scalar: Callable[[exp.Expr], Expression]
+
+    def kind(self, at: int = 0) -> Kind:
+        """The kind of an argument, of which there must be one."""
+        if len(self.arguments) <= at:
+            raise ExpressionError(f"{self.name} takes {at + 1} argument{'s' if at else ''}")
+        return self.scalar(self.arguments[at]).kind
+
+    def fold(self, function: str, carried: int = 1, options: tuple[Option, ...] = ()) -> Fold:
+        """A fold of the first arguments."""
+        for at in range(carried):
+            self.kind(at)
+        texts = tuple(map(text_of, self.arguments[:carried]))
+        return Fold(function, texts, distinct=self.distinct, options=options)
+
+
+class Holistic(NamedTuple):
+    """A fold, and the kind of what it gives."""
+
+    fold: Fold
+    kind: Kind
+
+
+Rule = Callable[[HolisticCall], Holistic]
+
+
+def text_of(node: exp.Expr) -> str:
+    """A parsed node as text that is parsed to the same again."""
+    return sql_text(with_values(node))
+
+
+def _count(call: HolisticCall) -> Holistic:
+    arguments = call.arguments
+    if len(arguments) == 1 and isinstance(arguments[0], exp.Tuple):
+        # A tuple is never NULL, whatever is in it.
+        call = call._replace(arguments=list(arguments[0].expressions))
+        return Holistic(call.fold("count", len(call.arguments), (True,)), Kind.INTEGER)
+    return Holistic(call.fold("count", max(1, len(arguments)), (False,)), Kind.INTEGER)
+
+
+def _sum(call: HolisticCall) -> Holistic:
+    kind = call.kind()
+    if not kind.is_number:
+        raise ExpressionError(
+            f"{call.name} needs a number, but {quoted_sql(call.arguments[0])} is {kind.phrase}"
+        )
+    return Holistic(call.fold("sum"), kind)
+
+
+def _extreme(function: str) -> Rule:
+    return lambda call: Holistic(call.fold(function), call.kind())
+
+
+_INTERPOLATED = {
+    Kind.INTEGER: Kind.FLOAT,
+    Kind.FLOAT: Kind.FLOAT,
+    Kind.DECIMAL: Kind.DECIMAL,
+    Kind.DATE: Kind.TIMESTAMP,
+    Kind.TIMESTAMP: Kind.TIMESTAMP,
+    Kind.TIMESTAMP_TZ: Kind.TIMESTAMP_TZ,
+}
+"""Between two values of a kind is one of this kind."""
+
+
+def _median(call: HolisticCall) -> Holistic:
+    if call.kind() in _INTERPOLATED:
+        return _interpolated(call, 0.5)
+    return Holistic(call.fold("quantile_disc", options=(0.5,)), call.kind())
+
+
+def _quantile_cont(call: HolisticCall) -> Holistic:
+    return _interpolated(call, _share(call))
+
+
+def _quantile_disc(call: HolisticCall) -> Holistic:
+    return Holistic(call.fold("quantile_disc", options=(_share(call),)), call.kind())
+
+
+def _interpolated(call: HolisticCall, share: float) -> Holistic:
+    kind = call.kind()
+    if kind not in _INTERPOLATED:
+        raise ExpressionError(
+            f"between values of {quoted_sql(call.arguments[0])}, which is {kind.phrase}, there are no "
+            "others; use quantile_disc"
+        )
+    return Holistic(call.fold("quantile_cont", options=(share,)), _INTERPOLATED[kind])
+
+
+def _share(call: HolisticCall) -> float:
+    given = call.arguments[1] if len(call.arguments) > 1 else None
+    share = float(given.name) if isinstance(given, exp.Literal) and not given.is_string else -1.0
+    if not 0 <= share <= 1:
+        raise ExpressionError(f"{call.name} takes a number from 0 to 1, as in {call.name}(x, 0.9)")
+    return share
+
+
+def _mode(call: HolisticCall) -> Holistic:
+    return Holistic(call.fold("mode"), call.kind())
+
+
+def _argument_of(function: str) -> Rule:
+    def rule(call: HolisticCall) -> Holistic:
+        if len(call.arguments) != 2:
+            raise ExpressionError(f"{call.name} takes 2 arguments")
+        return Holistic(call.fold(function, 2), call.kind())
+
+    return rule
+
+
+MAX_TOP = 1_000
+"""Values that TOP_K may return a group."""
+
+
+def _top(call: HolisticCall) -> Holistic:
+    call.kind()
+    given = call.arguments[1] if len(call.arguments) in (2, 3) else None
+    size = int(given.name) if isinstance(given, exp.Literal) and given.is_int else 0
+    if not 1 <= size <= MAX_TOP:
+        raise ExpressionError(
+            f"TOP_K takes a column and how many of its values, at most {MAX_TOP:,}: top_k(x, 3), and "
+            "top_k(x, 3, y) for those with the largest sum of y"
+        )
+    fold = call.fold("top_k", options=(size,))
+    if len(call.arguments) == 3:
+        weight = f"sum({text_of(call.arguments[2])})"
+        fold = Fold("top_k", fold.carried, weight, distinct=False, options=(size,))
+    return Holistic(fold, Kind.OTHER)
+
+
+def _histogram(call: HolisticCall) -> Holistic:
+    return Holistic(call.fold("histogram"), Kind.OTHER)
+
+
+def _list(call: HolisticCall) -> Holistic:
+    return Holistic(call.fold("list", options=(call.descending,)), Kind.OTHER)
+
+
+def _joined(call: HolisticCall) -> Holistic:
+    if call.kind() is not Kind.STRING:
+        text = quoted_sql(call.arguments[0])
+        raise ExpressionError(
+            f"STRING_AGG needs text, but {text} is {call.kind().phrase}; cast it to varchar"
+        )
+    separator = call.arguments[1] if len(call.arguments) > 1 else exp.Literal.string(",")
+    if not (isinstance(separator, exp.Literal) and separator.is_string):
+        raise ExpressionError("STRING_AGG takes a quoted text to put between values")
+    fold = call.fold("string_agg", options=(separator.name, call.descending))
+    return Holistic(fold, Kind.STRING)
+
+
+HOLISTIC: dict[str, tuple[str, Rule]] = {
+    "Median": ("median", _median),
+    "PercentileCont": ("quantile_cont", _quantile_cont),
+    "PercentileDisc": ("quantile_disc", _quantile_disc),
+    "Quantile": ("quantile_disc", _quantile_disc),
+    "Mode": ("mode", _mode),
+    "ArgMin": ("arg_min", _argument_of("arg_min")),
+    "ArgMax": ("arg_max", _argument_of("arg_max")),
+    "histogram": ("histogram", _histogram),
+    "top_k": ("top_k", _top),
+    "ArrayAgg": ("list", _list),
+    "GroupConcat": ("string_agg", _joined),
+}
+"""By the class of the call, or its name if the parser has no class for it: its name, and the rule."""
+
+CARRIED: dict[str, tuple[str, Rule]] = {
+    "Count": ("count", _count),
+    "Sum": ("sum", _sum),
+    "Min": ("min", _extreme("min")),
+    "Max": ("max", _extreme("max")),
+    "LogicalAnd": ("bool_and", _extreme("min")),
+    "LogicalOr": ("bool_or", _extreme("max")),
+}
+"""Aggregates that are folded too where their argument is distinct, or of several relations."""
+
+HOLISTIC_NAMES = tuple(dict.fromkeys(name for name, _ in HOLISTIC.values()))
+
+
+def class_of(call: exp.Expr) -> str:
+    """The key of a call in the tables above."""
+    if isinstance(call, exp.AnonymousAggFunc):
+        return str(call.this)
+    return type(call).__name__
+
+
+def parsed_call(
+    call: exp.Expr, name: str, scalar: Callable[[exp.Expr], Expression]
+) -> HolisticCall:
+    """The arguments of a call, without DISTINCT and ORDER BY."""
+    given: Sequence[exp.Expr] = (
+        call.expressions
+        if isinstance(call, exp.AnonymousAggFunc)
+        else list(call.iter_expressions())
+    )
+    arguments, distinct, descending = list(given), False, False
+    if arguments and isinstance(arguments[0], exp.Order):
+        descending = _descending(arguments[0], name)
+        arguments[0] = arguments[0].this
+    if arguments and isinstance(arguments[0], exp.Distinct):
+        distinct = True
+        arguments[:1] = arguments[0].expressions
+    return HolisticCall(name.upper(), arguments, distinct, descending, scalar)
+
+
+def _descending(order: exp.Order, name: str) -> bool:
+    """The order of the listed values, which is by themselves."""
+    listed = order.this.expressions if isinstance(order.this, exp.Distinct) else [order.this]
+    keys = order.expressions
+    if len(keys) != 1 or len(listed) != 1 or keys[0].this != listed[0]:
+        raise ExpressionError(f"{name.upper()} can be ordered by its own values only")
+    if name not in ("list", "string_agg"):
+        raise ExpressionError(f"{name.upper()} takes no ORDER BY")
+    return bool(keys[0].args.get("desc"))
