@@ -29,7 +29,9 @@ from calitree.storage.frames import ACCEPTED
 
 AGGREGATES = (
     "count, sum, avg, min, max, var_samp, var_pop, stddev_samp, stddev_pop, covar_samp, covar_pop, "
-    "corr, bool_or, bool_and"
+    "corr, count_if, regr_count, regr_avgx, regr_avgy, regr_sxx, regr_syy, regr_sxy, regr_slope, "
+    "regr_intercept, regr_r2, bool_or, bool_and, median, quantile_cont, quantile_disc, mode, arg_min, "
+    "arg_max, histogram, top_k, list, string_agg"
 )
 TABLES = {
     "sales": pa.table(
@@ -909,24 +911,10 @@ MEASURES = [
         "group by it.",
     ),
     Case(
-        "measure that is a function",
-        measuring("abs(sum(price))"),
-        ExpressionError,
-        "In measure 'abs(sum(price))': ABS(SUM(price)) is not an aggregate or arithmetic over "
-        "aggregates.",
-    ),
-    Case(
         "unknown aggregate",
         measuring("summ(price)"),
         ExpressionError,
         f"In measure 'summ(price)': there is no aggregate summ; there are {AGGREGATES}.",
-    ),
-    Case(
-        "DISTINCT",
-        measuring("count(distinct city)"),
-        ExpressionError,
-        "In measure 'count(distinct city)': DISTINCT cannot be split by relation; group by city "
-        "and count the groups.",
     ),
     Case(
         "window function",

@@ -129,9 +129,9 @@ def texts_of(draw: st.DrawFn, database: Database, templates: tuple[str, ...]) ->
     filled: dict[str, Any] = {"i": rng.randint(-2, 5)}
     for kind, letters in kinds.items():
         columns = database.payloads(*letters)
-        if f"{{{kind}}}" in text and not columns:
-            return "count(*)"
         for name in (kind, f"{kind}2", f"{kind}3"):
+            if f"{{{name}}}" in text and not columns:
+                return "count(*)"
             filled[name] = rng.choice(columns or [""])
     for name in ("p", "p2", "p3"):
         filled[name] = f"({simple_predicate(database, rng.choice(database.columns()), rng)})"

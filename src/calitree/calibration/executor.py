@@ -190,7 +190,8 @@ def _plan(snapshot: Snapshot, question: Question) -> Plan:
         plan = plan_of_parts(
             [_plan_part(snapshot, part, part_key(key, at)) for at, part in enumerate(parts)]
         )
-    return replace(plan, warnings=warnings_of(snapshot, projection.query))
+    warnings = warnings_of(snapshot, projection.query)
+    return replace(plan, warnings=warnings) if warnings else plan
 
 
 def _plan_part(snapshot: Snapshot, projection: Projection, key: object) -> Plan:

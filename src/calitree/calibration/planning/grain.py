@@ -29,6 +29,7 @@ def at_closure(snapshot: Snapshot, schema: Schema, placement: Placement) -> Plac
     That is not so where a condition or a group would repeat rows: these are told apart in one relation.
     """
     query = placement.query
+    _check_sides(schema, query.grain)
     grain = closure(snapshot, schema, placement)
     if grain == query.grain:
         return placement
@@ -61,7 +62,7 @@ def closure(snapshot: Snapshot, schema: Schema, placement: Placement) -> frozens
     return frozenset(grain)
 
 
-def grain_bags(placement: Placement, schema: Schema) -> set[str]:
+def grain_bags(placement: Placement) -> set[str]:
     """The bags that a query of one grain may be absorbed at."""
     query, tree = placement.query, placement.tree
     homes = {tree.home(name) for name in query.grain}
@@ -73,14 +74,18 @@ def grain_bags(placement: Placement, schema: Schema) -> set[str]:
             f"Rows of {_named(query.grain)} are joined through {named}, which may repeat them: add "
             f"{named} to the grain."
         )
+    return homes
+
+
+def _check_sides(schema: Schema, grain: frozenset[str]) -> None:
+    """An error if a joined row may have a row of one relation of a grain and none of another."""
     outer = schema.optional
-    sides = {outer[name].optional if name in outer else frozenset() for name in query.grain}
+    sides = {outer[name].optional if name in outer else frozenset() for name in grain}
     if len(sides) > 1:
         raise QueryError(
-            f"{_named(query.grain)} are joined by an outer join, so that a row of one may have no partner "
+            f"{_named(grain)} are joined by an outer join, so that a row of one may have no partner "
             "in another; name one of them as the grain."
         )
-    return homes
 
 
 def at_row(absorb: Absorb, placement: Placement) -> Absorb:

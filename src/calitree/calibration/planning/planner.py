@@ -43,7 +43,7 @@ def plan_query(snapshot: Snapshot, projection: Projection) -> Planned:
     placement = with_bindings(placement, pivot)
     available = find_messages(state, schema, placement)
     at_grain = bool(placement.query.grain)
-    among = grain_bags(placement, schema) if at_grain else None
+    among = grain_bags(placement) if at_grain else None
     root = choose_root(state, schema, placement, available, among)
     missing = missing_edges(placement, root, available)
     pushed = push_down(placement, root, missing)

@@ -6,6 +6,7 @@ from calitree.calibration.snapshot import Snapshot
 from calitree.engines.api.contraction import Column, Contraction, Output
 from calitree.engines.api.semiring import SUM_PRODUCT
 from calitree.engines.api.signed import Linear
+from calitree.errors import MissingRelationError
 from calitree.jointree.schema import Schema
 
 FEW_ROWS = 10_000
@@ -30,4 +31,7 @@ def is_unique(
         (keys,) = Linear(contraction, ("rows",)).tables(snapshot.state.engine)
         return keys.rows == table.rows
 
-    return snapshot.state.unique_keys.of(at, count)
+    try:
+        return snapshot.state.unique_keys.of(at, count)
+    except MissingRelationError:
+        return None

@@ -217,8 +217,9 @@ class Tasks:
         self, session: SparkSession, scan: TaskScan, table: SparkTable
     ) -> tuple[DataFrame, str]:
         names = {a: table.fields[label].name for a, label in scan.attributes.items()}
+        columns = dict.fromkeys(names.values())  # one column may be several attributes
         # Of rows without columns Spark would not hand over how many they are.
-        rows = table.frame.select(*names.values()) if names else table.frame.selectExpr("1 AS c0")
+        rows = table.frame.select(*columns) if columns else table.frame.selectExpr("1 AS c0")
         # How many tasks they are, only Spark knows.
         mergers = self._merge_tasks(session)
         source = SparkRows(table.label, names)
