@@ -226,8 +226,6 @@ NOT_SPLIT = (
 ERRORS = {
     "x": "x stands outside of an aggregate; write sum(x) or group by it",
     "sum(x) + w": "w stands outside of an aggregate; write sum(w) or group by it",
-    "foo(x)": f"there is no aggregate foo; there are {LISTED}",
-    "kurtosis(x)": f"there is no aggregate KURTOSIS(x); there are {LISTED}",
     "stddev(distinct x)": (
         "STDDEV(DISTINCT x) takes no DISTINCT here; there are count, sum, min, max, bool_and, bool_or, "
         "avg, and median, quantiles, list and string_agg"
@@ -279,6 +277,9 @@ OTHER_ERRORS = {
     "sum(x": "Cannot parse 'sum(x': expecting ) at 'x'.",
     "max(s) || 1": "In 'MAX(s) || 1': || needs text, but 1 is an integer.",
     "round(max(s))": "In 'ROUND(MAX(s))': ROUND needs a number, but MAX(s) is a string.",
+    "foo(x)": f"There is no aggregate foo. There are: {LISTED}.",
+    "medain(x)": "There is no aggregate medain. Did you mean median or min?",
+    "kurtosis(x)": f"There is no aggregate KURTOSIS(x). There are: {LISTED}.",
     "sum(s + 1)": "In 's + 1': + needs a number, but s is a string.",
     "sum(x order by w)": "In 'x ORDER BY w': x ORDER BY w is not supported here.",
 }

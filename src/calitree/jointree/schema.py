@@ -307,7 +307,8 @@ def find_relation(name: str, relations: Mapping[str, Relation]) -> Relation:
     """The relation of a name, exactly or the only one that differs in case."""
     match = find_name(name, relations)
     if match is None:
-        raise SchemaError(f"There is no relation {name!r}.{did_you_mean(str(name), relations)}")
+        declared = [known for known, relation in relations.items() if relation.as_of is None]
+        raise SchemaError(f"There is no relation {name!r}.{did_you_mean(str(name), declared)}")
     return relations[match]
 
 

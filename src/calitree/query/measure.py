@@ -137,11 +137,7 @@ class _Compiler:
 
     def _relations(self, names: tuple[str, ...]) -> frozenset[str]:
         """The relations of a grain."""
-        for name in names:
-            if name not in self.schema.relations:
-                hint = did_you_mean(name, self.schema.relations)
-                raise ExpressionError(f"there is no relation {name!r} to be the grain.{hint}")
-        return frozenset(names)
+        return frozenset(self.schema.relation(name).name for name in names)
 
     def formula(self, node: exp.Expr) -> Formula:
         """A scalar expression over aggregates: the same over their values, and as plain SQL."""
@@ -182,8 +178,7 @@ class _Compiler:
         if self.carrying.takes(call):
             return self.carried(node)
         if type(call) not in AGGREGATES:
-            listed = ", ".join(NAMES)
-            raise ExpressionError(f"there is no aggregate {quoted_sql(call)}; there are {listed}")
+            raise _no_aggregate(quoted_sql(call), call.sql_name())
         given = list(call.iter_expressions())
         counted = self._counted_relation(call, given)
         star = counted is not None or (len(given) == 1 and isinstance(given[0], exp.Star))
@@ -268,11 +263,16 @@ def _plain_call(
 def _no_measure(node: exp.Expr) -> ExpressionError:
     if isinstance(node, exp.Column):
         return outside(node)
-    text = quoted_sql(node)
     if isinstance(node, exp.Anonymous):
-        reason = f"there is no aggregate {node.name}; there are {', '.join(NAMES)}"
-    elif isinstance(node, exp.Window):
+        return _no_aggregate(node.name, node.name)
+    text = quoted_sql(node)
+    if isinstance(node, exp.Window):
         reason = f"{text} is a window function; a measure has one value a group"
     else:
         reason = f"{text} is not an aggregate or a formula over aggregates"
     return ExpressionError(reason)
+
+
+def _no_aggregate(text: str, name: str) -> ExpressionError:
+    hint = did_you_mean(name, NAMES) or f" There are: {', '.join(NAMES)}."
+    return ExpressionError(f"There is no aggregate {text}.{hint}")
