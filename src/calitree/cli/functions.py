@@ -1,4 +1,4 @@
-"""The command that lists the scalar functions, from the table that defines them."""
+"""The command that lists functions and aggregates, from the tables that define them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import typer
 from calitree.cli.formats import json_line
 from calitree.cli.streams import show, show_data
 from calitree.errors import QueryError, did_you_mean
-from calitree.sql.functions import FAMILIES
+from calitree.query.measure import FUNCTIONS as AGGREGATES
+from calitree.sql.functions import ALIASES, FAMILIES
 from calitree.sql.functions.function import Function
 
 FORMATS = ("table", "json")
@@ -24,26 +25,29 @@ class Listed:
     family: str
     usage: str
     about: str
-    result: str
-    nulls: str
-    kernel: str | None
-    spark: str | None
+    result: str | None = None
+    nulls: str | None = None
+    kernel: str | None = None
+    spark: str | None = None
 
 
 def listed() -> Iterator[Listed]:
-    """All functions that have a spelling."""
+    """All functions that have a spelling, and all aggregates."""
     for family, functions in FAMILIES.items():
-        for function in functions.values():
+        for key, function in functions.items():
             if function.usage:
-                yield _listed(family, function)
+                names = (alias.lower() for alias, name in ALIASES.items() if name == key)
+                yield _listed(family, function, "".join(f"; also {name}" for name in names))
+    for aggregate in AGGREGATES:
+        yield Listed("aggregates, of measures", aggregate.usage, aggregate.about)
 
 
-def _listed(family: str, function: Function) -> Listed:
+def _listed(family: str, function: Function, names: str) -> Listed:
     strict = function.strict and function.kernel
     return Listed(
         family,
         function.usage,
-        function.about,
+        function.about + names,
         result=function.result.value if function.result else "as its arguments",
         nulls="NULL if an argument is NULL" if strict else "its own rule",
         kernel=function.kernel or None,
@@ -55,7 +59,7 @@ def functions(
     search: Annotated[str, typer.Argument(help="Only those in whose lines this stands.")] = "",
     form: Annotated[str, typer.Option("--format", "-f", help="One of table, json.")] = "table",
 ) -> None:
-    """List the functions and operators of SQL texts.
+    """List the functions, operators and aggregates of SQL texts.
 
     They mean what they mean in DuckDB, on every engine; docs/semantics.md lists what differs. With
     --format json also the kernel, the rule for NULL, and the text for Spark where it is another.
@@ -73,4 +77,5 @@ def functions(
         if row.family != family:
             show(f"\n{row.family}" if family else row.family)
             family = row.family
-        show(f"  {row.usage}\n      {row.about} ({row.result})")
+        result = f" ({row.result})" if row.result else ""
+        show(f"  {row.usage}\n      {row.about}{result}")

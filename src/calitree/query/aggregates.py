@@ -17,6 +17,7 @@ from sqlglot import exp
 from calitree.engines.api.semiring import MAX, MIN, Semiring
 from calitree.errors import ExpressionError, MixedRelationsError
 from calitree.query.aggregate_call import AggregateCall
+from calitree.query.aggregate_function import AggregateFunction
 from calitree.query.carried.folds import HOLISTIC
 from calitree.query.monomials import terms
 from calitree.query.pieces import RowPiece
@@ -194,40 +195,76 @@ def _extreme_of(piece: RowPiece, call: AggregateCall, semiring: Semiring) -> exp
     return reduce(partial(binary, exp.Add), constants, value)
 
 
-AGGREGATES: dict[type[exp.Expr], tuple[str, Rule]] = {
-    exp.Count: ("count", _count),
-    exp.Sum: ("sum", _sum),
-    exp.Avg: ("avg", _avg),
-    exp.Min: ("min", _extreme(MIN)),
-    exp.Max: ("max", _extreme(MAX)),
-    exp.Variance: ("var_samp", _spread("VARIANCE", 1, sample=True)),
-    exp.VariancePop: ("var_pop", _spread("VARIANCE", 1, sample=False)),
-    exp.Stddev: ("stddev_samp", _spread("STDDEV", 1, sample=True)),
-    exp.StddevSamp: ("stddev_samp", _spread("STDDEV", 1, sample=True)),
-    exp.StddevPop: ("stddev_pop", _spread("STDDEV", 1, sample=False)),
-    exp.CovarSamp: ("covar_samp", _spread("COVAR", 2, sample=True)),
-    exp.CovarPop: ("covar_pop", _spread("COVAR", 2, sample=False)),
-    exp.Corr: ("corr", _correlation),
-    exp.CountIf: ("count_if", _count_if),
-    exp.RegrCount: ("regr_count", _regression(AggregateCall.rows)),
-    exp.RegrAvgx: ("regr_avgx", _regression(_mean(1))),
-    exp.RegrAvgy: ("regr_avgy", _regression(_mean(0))),
-    exp.RegrSxx: ("regr_sxx", _regression(_deviations(1, 1))),
-    exp.RegrSyy: ("regr_syy", _regression(_deviations(0, 0))),
-    exp.RegrSxy: ("regr_sxy", _regression(_deviations(0, 1))),
-    exp.RegrSlope: ("regr_slope", _regression(_slope_or_nan)),
-    exp.RegrIntercept: ("regr_intercept", _regression(_intercept)),
-    exp.RegrR2: ("regr_r2", _regression(_r2)),
-    exp.LogicalOr: ("bool_or", _extreme(MAX, Kind.BOOLEAN)),
-    exp.LogicalAnd: ("bool_and", _extreme(MIN, Kind.BOOLEAN)),
+_Function = AggregateFunction[Rule]
+_STDDEV = _Function(
+    "stddev_samp(x)",
+    "Standard deviation of a sample; also stddev",
+    _spread("STDDEV", 1, sample=True),
+)
+
+AGGREGATES: dict[type[exp.Expr], _Function] = {
+    exp.Count: _Function("count(x)", "Values that are not NULL; of * all rows", _count),
+    exp.Sum: _Function("sum(x)", "Sum", _sum),
+    exp.Avg: _Function("avg(x)", "Mean; also mean", _avg),
+    exp.Min: _Function("min(x)", "Smallest value", _extreme(MIN)),
+    exp.Max: _Function("max(x)", "Largest value", _extreme(MAX)),
+    exp.Variance: _Function(
+        "var_samp(x)", "Variance of a sample; also var", _spread("VARIANCE", 1, sample=True)
+    ),
+    exp.VariancePop: _Function(
+        "var_pop(x)", "Variance of all there are", _spread("VARIANCE", 1, sample=False)
+    ),
+    exp.Stddev: _STDDEV,
+    exp.StddevSamp: _STDDEV,
+    exp.StddevPop: _Function(
+        "stddev_pop(x)",
+        "Standard deviation of all there are",
+        _spread("STDDEV", 1, sample=False),
+    ),
+    exp.CovarSamp: _Function(
+        "covar_samp(y, x)", "Covariance of a sample; also covar", _spread("COVAR", 2, sample=True)
+    ),
+    exp.CovarPop: _Function(
+        "covar_pop(y, x)", "Covariance of all there are", _spread("COVAR", 2, sample=False)
+    ),
+    exp.Corr: _Function("corr(y, x)", "Correlation", _correlation),
+    exp.CountIf: _Function("count_if(condition)", "Rows for which it is true", _count_if),
+    exp.RegrCount: _Function(
+        "regr_count(y, x)", "Rows that have both", _regression(AggregateCall.rows)
+    ),
+    exp.RegrAvgx: _Function("regr_avgx(y, x)", "Mean of x where y is there", _regression(_mean(1))),
+    exp.RegrAvgy: _Function("regr_avgy(y, x)", "Mean of y where x is there", _regression(_mean(0))),
+    exp.RegrSxx: _Function(
+        "regr_sxx(y, x)", "Squared deviations of x, summed", _regression(_deviations(1, 1))
+    ),
+    exp.RegrSyy: _Function(
+        "regr_syy(y, x)", "Squared deviations of y, summed", _regression(_deviations(0, 0))
+    ),
+    exp.RegrSxy: _Function(
+        "regr_sxy(y, x)", "Products of deviations, summed", _regression(_deviations(0, 1))
+    ),
+    exp.RegrSlope: _Function(
+        "regr_slope(y, x)", "Slope of the line of least squares", _regression(_slope_or_nan)
+    ),
+    exp.RegrIntercept: _Function(
+        "regr_intercept(y, x)", "Where that line is at x = 0", _regression(_intercept)
+    ),
+    exp.RegrR2: _Function(
+        "regr_r2(y, x)", "Share of the variance of y that the line explains", _regression(_r2)
+    ),
+    exp.LogicalOr: _Function(
+        "bool_or(condition)", "Whether it is true for a row", _extreme(MAX, Kind.BOOLEAN)
+    ),
+    exp.LogicalAnd: _Function(
+        "bool_and(condition)",
+        "Whether it is true for all rows where it is not NULL",
+        _extreme(MIN, Kind.BOOLEAN),
+    ),
 }
-"""The name and the rule of each aggregate, by the class of the call."""
+"""The aggregates that are sums of products, by the class of the call."""
 
 EXTREMES = (exp.Min, exp.Max, exp.LogicalOr, exp.LogicalAnd)
 """Those for which it does not matter how often a row counts."""
-
-AGGREGATE_NAMES = tuple(dict.fromkeys(name for name, _ in AGGREGATES.values()))
-
 
 _SHORT_NAMES: dict[str, type[exp.Func]] = {
     "var": exp.Variance,

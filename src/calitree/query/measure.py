@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from sqlglot import exp
 
@@ -16,10 +17,11 @@ from calitree.cache import cached_property
 from calitree.errors import ExpressionError, MixedRelationsError, did_you_mean, shortened
 from calitree.jointree.schema import Schema
 from calitree.query.aggregate_call import AggregateCall
-from calitree.query.aggregates import AGGREGATE_NAMES, AGGREGATES, EXTREMES, with_names
+from calitree.query.aggregate_function import AggregateFunction
+from calitree.query.aggregates import AGGREGATES, EXTREMES, with_names
 from calitree.query.annotation import Aggregate
 from calitree.query.carried.carrying import Carrying
-from calitree.query.carried.folds import HOLISTIC_NAMES, Fold
+from calitree.query.carried.folds import HOLISTIC, Fold
 from calitree.query.formula import Formula, is_aggregate, outside, scalar_formula
 from calitree.query.grain import DefaultGrain, Grain, GrainMeasure, counted_once, owning_relations
 from calitree.query.lifting import Lifting
@@ -86,8 +88,12 @@ class Measure:
         return lifted.union(*(part.grain for part in self.aggregates), *folded)
 
 
-NAMES = (*AGGREGATE_NAMES, *HOLISTIC_NAMES)
+FUNCTIONS: tuple[AggregateFunction[Any], ...] = tuple(
+    dict.fromkeys((*AGGREGATES.values(), *HOLISTIC.values()))
+)
 """All aggregates that SQL text may use."""
+
+NAMES = tuple(function.name for function in FUNCTIONS)
 
 Custom = Callable[[Schema], Measure]
 """A measure that is not SQL text: what `calitree.query.custom.aggregate` returns."""
@@ -178,7 +184,7 @@ class _Compiler:
         if self.carrying.takes(call):
             return self.carried(node)
         if type(call) not in AGGREGATES:
-            raise _no_aggregate(quoted_sql(call), call.sql_name())
+            raise _no_aggregate(quoted_sql(call), name_of(call))
         given = list(call.iter_expressions())
         counted = self._counted_relation(call, given)
         star = counted is not None or (len(given) == 1 and isinstance(given[0], exp.Star))
@@ -187,7 +193,7 @@ class _Compiler:
         filters = [] if condition is None else list(conjuncts(condition.node))
         kept = [*([] if condition is None else [condition.node]), *counted_once(grain)]
         plain = _plain_call(type(call), arguments, kept)
-        _, rule = AGGREGATES[type(call)]
+        rule = AGGREGATES[type(call)].rule
         lifting = Lifting(self.schema, self.among, grain)
         known = len(self.aggregates)
         try:

@@ -77,7 +77,7 @@ class Carrying:
     def _value(
         self, call: exp.Expr, key: str, condition: exp.Expr | None, grain: SomeGrain
     ) -> exp.Expr:
-        name, rule = (HOLISTIC | CARRIED)[key]
+        name, rule = CARRIED[key] if key in CARRIED else (HOLISTIC[key].name, HOLISTIC[key].rule)
         parsed = parsed_call(call, name, self.scalar)
         holistic = rule(parsed)
         if condition is not None:

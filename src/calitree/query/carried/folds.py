@@ -14,6 +14,7 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from calitree.errors import ExpressionError
+from calitree.query.aggregate_function import AggregateFunction
 from calitree.sql.nodes import quoted_sql, sql_text
 from calitree.sql.parser import Expression
 from calitree.sql.parsing.literal_lists import with_values
@@ -216,20 +217,30 @@ def _joined(call: HolisticCall) -> Holistic:
     return Holistic(fold, Kind.STRING)
 
 
-HOLISTIC: dict[str, tuple[str, Rule]] = {
-    "Median": ("median", _median),
-    "PercentileCont": ("quantile_cont", _quantile_cont),
-    "PercentileDisc": ("quantile_disc", _quantile_disc),
-    "Quantile": ("quantile_disc", _quantile_disc),
-    "Mode": ("mode", _mode),
-    "ArgMin": ("arg_min", _argument_of("arg_min")),
-    "ArgMax": ("arg_max", _argument_of("arg_max")),
-    "histogram": ("histogram", _histogram),
-    "top_k": ("top_k", _top),
-    "ArrayAgg": ("list", _list),
-    "GroupConcat": ("string_agg", _joined),
+_Function = AggregateFunction[Rule]
+
+HOLISTIC: dict[str, _Function] = {
+    "Median": _Function("median(x)", "The value in the middle, or between the two there", _median),
+    "PercentileCont": _Function(
+        "quantile_cont(x, q)", "The value at a share q of the rows, between two", _quantile_cont
+    ),
+    "PercentileDisc": _Function(
+        "quantile_disc(x, q)", "The first value that a share q of the rows reach", _quantile_disc
+    ),
+    "Quantile": _Function("quantile(x, q)", "The same as quantile_disc", _quantile_disc),
+    "Mode": _Function("mode(x)", "The most frequent value, of several the smallest", _mode),
+    "ArgMin": _Function("arg_min(x, y)", "x where y is smallest", _argument_of("arg_min")),
+    "ArgMax": _Function("arg_max(x, y)", "x where y is largest", _argument_of("arg_max")),
+    "histogram": _Function("histogram(x)", "A map from values to their rows", _histogram),
+    "top_k": _Function(
+        "top_k(x, k)", "The k values of most rows; top_k(x, k, y) of the largest sum of y", _top
+    ),
+    "ArrayAgg": _Function("list(x)", "All values in their order, bounded", _list),
+    "GroupConcat": _Function(
+        "string_agg(x, separator)", "All texts in their order as one, bounded", _joined
+    ),
 }
-"""By the class of the call, or its name if the parser has no class for it: its name, and the rule."""
+"""By the class of the call, or its name if the parser has no class for it."""
 
 CARRIED: dict[str, tuple[str, Rule]] = {
     "Count": ("count", _count),
@@ -240,8 +251,6 @@ CARRIED: dict[str, tuple[str, Rule]] = {
     "LogicalOr": ("bool_or", _extreme("max")),
 }
 """Aggregates that are folded too where their argument is distinct, or of several relations."""
-
-HOLISTIC_NAMES = tuple(dict.fromkeys(name for name, _ in HOLISTIC.values()))
 
 
 def class_of(call: exp.Expr) -> str:

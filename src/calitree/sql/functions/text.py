@@ -64,18 +64,18 @@ TEXT: dict[type[exp.Expr] | str, Function] = {
         "replace(text, part, other)", "Every part replaced", (_S,) * 3, _TEXT, "substrings.replace"
     ),
     "STARTS_WITH": named(
-        "starts_with(text, part)", "Whether it starts so; prefix too", (_S,) * 2, Kind.BOOLEAN,
+        "starts_with(text, part)", "Whether it starts so", (_S,) * 2, Kind.BOOLEAN,
         "substrings.starts_with", spark="STARTSWITH({0}, {1})",
     ),
     "ENDS_WITH": named(
-        "ends_with(text, part)", "Whether it ends so; suffix too", (_S,) * 2, Kind.BOOLEAN,
+        "ends_with(text, part)", "Whether it ends so", (_S,) * 2, Kind.BOOLEAN,
         "substrings.ends_with", spark="ENDSWITH({0}, {1})",
     ),
     "CONTAINS": named(
         "contains(text, part)", "Whether it has this part", (_S,) * 2, Kind.BOOLEAN, "substrings.contains"
     ),
     "STRPOS": named(
-        "strpos(text, part), position(part IN text)", "Where a part first stands, 0 if nowhere; instr too",
+        "strpos(text, part), position(part IN text)", "Where a part first stands, 0 if nowhere",
         (_S,) * 2, Kind.INTEGER, "substrings.position", bound=_CHARACTERS,
         spark="CAST(LOCATE({1}, {0}) AS BIGINT)",
     ),

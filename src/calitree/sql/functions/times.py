@@ -5,7 +5,6 @@ from __future__ import annotations
 from sqlglot import exp
 
 from calitree.sql import spark_text as spark
-from calitree.sql.constants import UNIT_NAMES
 from calitree.sql.functions import spark_times
 from calitree.sql.functions.function import BINARY, CALL, Function, named, rewritten
 from calitree.sql.rules import dates, formats, intervals, rewrites
@@ -26,7 +25,7 @@ _PARTS = (
 
 TIMES: dict[type[exp.Expr] | str, Function] = {
     exp.Extract: Function(
-        "extract(part FROM t), year(t), month(t), …",
+        "extract(part FROM t), year(t), month(t), weekday(t), …",
         f"A part of a date, timestamp, time or difference: {', '.join(dates.DATE_PARTS).lower()}",
         dates.date_part, "dates.part", ("expression",), options=(dates.part_of,), bound=1 << 31,
         spark=spark_times.date_part,
@@ -70,12 +69,13 @@ TIMES: dict[type[exp.Expr] | str, Function] = {
         bound=1 << 60, spark=spark_times.microseconds, result=Kind.INTEGER,
     ),
     **{
-        f"TO_{unit}": rewritten("", "", intervals.constant_interval)
-        for unit in UNIT_NAMES
-        if unit.endswith("S") and unit[:-1] in UNIT_NAMES and len(unit) > 4
+        f"TO_{unit}": rewritten(
+            f"to_{unit.lower()}(n)", "An interval of n of these", intervals.constant_interval
+        )
+        for unit in (
+            *("MILLENNIA", "CENTURIES", "DECADES", "YEARS", "QUARTERS", "MONTHS", "WEEKS", "DAYS"),
+            *("HOURS", "MINUTES", "SECONDS", "MILLISECONDS", "MICROSECONDS"),
+        )
     },
-    "TO_DAYS": rewritten(
-        "to_days(n), to_months(n), …", "An interval of n units", intervals.constant_interval
-    ),
     exp.Date: Function("date(t)", "The day of a timestamp, or of a text", rewrites.date, result=Kind.DATE),
 }  # fmt: skip
