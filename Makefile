@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest
 PARALLEL := -n auto --dist loadgroup
 ARGS ?=
 
-user_extras := spark,pandas,polars,urls,verify,demo
+user_extras := spark,pandas,polars,urls,verify,sql,demo
 demo_extras := spark,demo
 dev_extras := spark,demo,dev
 bench_extras := spark,bench

@@ -57,6 +57,7 @@ from calitree.errors import (
     QueryError,
     SavedError,
     SchemaError,
+    StatementError,
     TreeError,
     UpdateError,
 )
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     from calitree.apps.cube import Cube, Estimate
     from calitree.apps.explain.explanation import Explanation
     from calitree.apps.search import Score, Scored, Search
+    from calitree.apps.select import SqlResult
     from calitree.apps.verify import Check, Verification
     from calitree.results.rollup import Groups
 
@@ -94,13 +96,14 @@ _LAZY = {
     "Score": "calitree.apps.search",
     "Scored": "calitree.apps.search",
     "Search": "calitree.apps.search",
+    "SqlResult": "calitree.apps.select",
     "Verification": "calitree.apps.verify",
 }
 """The modules of names that are imported when first used."""
 
 defer(
     "calitree.apps",
-    ("cube", "explain_change", "linear_regression", "search", "verify", "why"),
+    ("cube", "explain_change", "linear_regression", "search", "sql", "verify", "why"),
 )
 
 __all__ = [
@@ -148,6 +151,8 @@ __all__ = [
     "Search",
     "Selected",
     "Semiring",
+    "SqlResult",
+    "StatementError",
     "Status",
     "Stream",
     "TreeError",

@@ -128,6 +128,28 @@ class QueryError(CalitreeError):
     """
 
 
+class StatementError(QueryError):
+    """An SQL statement that does not parse, or that the tree does not answer.
+
+    Attributes:
+        reason: What kind of thing it is, in one word, as in `syntax`, `columns`, `joins`.
+        line: The line of the text in which it stands, from 1 on; None if that is not known.
+        column: The position in that line, from 1 on.
+
+    >>> try:
+    ...     wide.sql("SELECT city FROM wide")
+    ... except StatementError as error:
+    ...     print(error.reason, error.line, error.column)
+    rows 1 8
+    """
+
+    def __init__(
+        self, text: str, reason: str = "", line: int | None = None, column: int | None = None
+    ) -> None:
+        super().__init__(text)
+        self.reason, self.line, self.column = reason, line, column
+
+
 class ModelError(CalitreeError):
     """A model file of the command line that cannot be read, or an entry of it that means nothing.
 

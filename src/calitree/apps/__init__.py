@@ -6,6 +6,6 @@ messages, through the snapshot and the store, and `verify` builds the join, thro
 None imports an engine.
 """
 
-from calitree.apps import cube, explain, regression, search, verify
+from calitree.apps import cube, explain, regression, search, select, verify
 
-__all__ = ["cube", "explain", "regression", "search", "verify"]
+__all__ = ["cube", "explain", "regression", "search", "select", "verify"]

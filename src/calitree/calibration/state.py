@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from calitree.cache import cached_property
 from calitree.calibration.planning.placement import Subtrees
@@ -91,6 +91,10 @@ class TreeState:
         self.default_rows = BudgetedCache[object, Table](budget, "plans", NBYTES)
         self.unique_keys = BudgetedCache[object, bool](budget, "plans", lambda _: 200, limit=limit)
         """Whether relations, at some revisions, have each key once."""
+        self.statements = BudgetedCache[object, Any](
+            budget, "questions", lambda _: 4_000, limit=limit
+        )
+        """What SQL statements ask."""
         self._lock = BriefLock()
 
     def types_of(self, relation: Relation) -> ArrowTypes:

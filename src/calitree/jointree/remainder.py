@@ -28,7 +28,7 @@ def remaining_schema(schema: Schema, relations: Collection[str]) -> Schema:
     if len(relations) == len(schema.relations):
         return schema
     among = frozenset(relations)
-    clause, added = _remaining_joins(schema, among)
+    clause, added = remaining_joins(schema, among)
     equal = [*equal_pairs(clause), *(pair for join in added for pair in join.compared)]
     outer = _remaining_outer(schema, among, clause)
     parts = _parts(schema, equal)
@@ -46,7 +46,7 @@ def remaining_schema(schema: Schema, relations: Collection[str]) -> Schema:
     return replace(schema, attributes=attributes, outer=outer)
 
 
-def _remaining_joins(schema: Schema, among: frozenset[str]) -> tuple[JoinClause, list[Join]]:
+def remaining_joins(schema: Schema, among: frozenset[str]) -> tuple[JoinClause, list[Join]]:
     """The joins declared between some relations; those of relations that were added later by themselves."""
     joins = schema.declared_joins(among)
     names = (r.name for r in schema.relations.values() if r.name in among and not r.added)

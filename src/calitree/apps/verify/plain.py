@@ -103,9 +103,13 @@ class DuckDB:
 
     def build(self, sql: str, tables: Mapping[str, Table]) -> None:
         """Build the table `wide` by a query over some tables."""
+        self.register_all(tables)
+        self._execute(f"CREATE OR REPLACE TABLE wide AS {sql}")
+
+    def register_all(self, tables: Mapping[str, Table]) -> None:
+        """Let queries name some tables."""
         for name, table in tables.items():
             self._register(name, table)
-        self._execute(f"CREATE OR REPLACE TABLE wide AS {sql}")
 
     def _execute(self, sql: str) -> None:
         self._run(lambda: self.connection.execute(sql))

@@ -1,0 +1,5 @@
+"""SQL statements, answered by the tree."""
+
+from calitree.apps.select.sql import SqlResult
+
+__all__ = ["SqlResult"]

@@ -1,0 +1,89 @@
+"""Statements that are no queries: EXPLAIN, SHOW and DESCRIBE."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from calitree.apps.select.sources import WIDE
+from calitree.calibration.planning.plan import Plan
+from calitree.errors import StatementError, shortened
+from calitree.jointree.schema import Schema, find_name
+from calitree.results.tabular import Tabular
+from calitree.wide_table import WideTable
+
+Explain = Callable[[str, bool], Plan]
+"""The plan of a statement, which is run or not."""
+Command = Callable[[WideTable, Explain], Tabular]
+
+_EXPLAIN = re.compile(r"\s*explain(\s+analyze)?\s+(.*)", re.IGNORECASE | re.DOTALL)
+_SHOW = re.compile(r"\s*show\s+(\w+)\s*;?\s*", re.IGNORECASE)
+_DESCRIBE = re.compile(r"\s*(?:describe|desc)\s+(\"[^\"]+\"|\w+)\s*;?\s*", re.IGNORECASE)
+
+
+class Listing(Tabular):
+    """Rows that tell something of a tree.
+
+    >>> wide.sql("SHOW MEASURES").rows()
+    [{'name': 'revenue', 'measure': 'sum(sales.price)'}]
+    """
+
+    def __init__(self, names: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> None:
+        self.names, self.listed = list(names), list(rows)
+
+    @property
+    def _arrow(self) -> Any:
+        import pyarrow as pa
+
+        columns = zip(*self.listed, strict=True) if self.listed else ([] for _ in self.names)
+        return pa.table(dict(zip(self.names, map(list, columns), strict=True)))
+
+
+def command_of(text: object) -> Command | None:
+    """What a text commands; None if it is a query."""
+    if not isinstance(text, str):
+        return None
+    explain = _EXPLAIN.fullmatch(text)
+    if explain is not None:
+        return partial(_explain, explain[2], explain[1] is not None)
+    show = _SHOW.fullmatch(text)
+    if show is not None:
+        return partial(_show, show[1].lower())
+    describe = _DESCRIBE.fullmatch(text)
+    return None if describe is None else partial(_describe, describe[1].strip('"'))
+
+
+def _explain(text: str, run: bool, wide: WideTable, explain: Explain) -> Tabular:
+    return Listing(["plan"], [(line,) for line in str(explain(text, run)).splitlines()])
+
+
+def _show(what: str, wide: WideTable, explain: Explain) -> Tabular:
+    schema = wide.schema
+    if what == "tables":
+        rows = [(name, schema.rows(name)) for name in _relations(schema)]
+        return Listing(["name", "rows"], [*rows, (WIDE, None)])
+    if what == "measures":
+        texts = (getattr(given, "text", given) for given in wide.measures.values())
+        return Listing(["name", "measure"], zip(wide.measures, map(str, texts), strict=True))
+    raise StatementError(f"SHOW is of TABLES or MEASURES; got {shortened(what)}.", "statement")
+
+
+def _describe(table: str, wide: WideTable, explain: Explain) -> Tabular:
+    schema = wide.schema
+    found = find_name(table, _relations(schema))
+    if found is None and table.lower() != WIDE:
+        raise StatementError(f"There is no table {shortened(table)}.", "tables")
+    return Listing(
+        ["table", "column", "type"],
+        [
+            (name, column, kind.value)
+            for name in (_relations(schema) if found is None else [found])
+            for column, kind in schema.relations[name].columns.items()
+        ],
+    )
+
+
+def _relations(schema: Schema) -> list[str]:
+    return [name for name in schema.relations if name not in schema.matches]

@@ -1,0 +1,405 @@
+"""The FROM clause of a block: which relations of the graph it joins, and that it joins them as the graph does.
+
+What is compared is what the joins mean: the columns that inner joins make equal, and the outer joins that are
+left after simplification. So the joins may be in any order, with the tables separated by commas and the
+equalities in WHERE. An equality that the graph does not have is a filter like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from calitree.apps.select.grammar import own_parts, refused
+from calitree.errors import CalitreeError, SchemaError, did_you_mean
+from calitree.jointree.joins.checks import classes_of_pairs
+from calitree.jointree.joins.conditions import join_conditions
+from calitree.jointree.joins.declare import clause_text
+from calitree.jointree.joins.from_clause import JoinClause, equal_pairs, from_clause, outer_joins
+from calitree.jointree.joins.join import ColumnName, Join, OuterJoin, Pair
+from calitree.jointree.remainder import remaining_joins, remaining_schema
+from calitree.jointree.schema import Relation, Schema, find_name
+from calitree.sql.nodes import quoted_sql, sql_text
+from calitree.sql.parser import conjuncts, typed
+
+WIDE = "wide"
+"""What the join of all relations is called."""
+
+
+class Source(NamedTuple):
+    """What a block is about."""
+
+    relations: tuple[str, ...] | None
+    """Those that are joined; None for all of the graph."""
+    filters: list[exp.Expr]
+    """The conditions of the block that are no joins of the graph."""
+
+
+def source_of(select: exp.Select, schema: Schema, others: Collection[str]) -> Source | None:
+    """What a block joins of the graph; None if it has no table, or only `others`.
+
+    Its columns are then written with the names of relations, or with none.
+
+    Raises:
+        StatementError: It joins what the graph does not join, or joins it otherwise.
+    """
+    tables = _tables(select)
+    own = [t for t in tables if isinstance(t, exp.Table) and not _is(t, others)]
+    if not own:
+        return None
+    if len(own) < len(tables) or (len(own) > 1 and any(_is_wide(t, schema) for t in own)):
+        other = next(t for t in tables if t not in own or _is_wide(t, schema))
+        raise refused(
+            "tables",
+            f"{quoted_sql(other)} cannot be joined with tables of the graph; ask for those by themselves, "
+            "in a query in FROM or in WITH.",
+            other,
+        )
+    if _is_wide(own[0], schema):
+        named = {name.lower(): name for name in schema.relations if name not in schema.matches}
+        _qualify(select, {**named, own[0].alias_or_name.lower(): None})
+        where = select.args.get("where")
+        return Source(None, [] if where is None else list(conjuncts(where.this)))
+    return _Reader(schema, select).source(own)
+
+
+def _qualify(select: exp.Select, names: Mapping[str, str | None]) -> None:
+    """Write the columns of a block with the names of their relations."""
+    for node in own_parts(select):
+        if isinstance(node, exp.Column) and node.table:
+            if node.table.lower() not in names:
+                hint = did_you_mean(node.table, names)
+                raise refused("tables", f"FROM has no table {node.table!r}.{hint}", node)
+            relation = names[node.table.lower()]
+            table = None if relation is None else exp.to_identifier(relation, quoted=True)
+            node.set("table", table)
+
+
+def _is(table: exp.Table, names: Collection[str]) -> bool:
+    """Whether a table is called by one of these names, which are in small letters."""
+    return table.name.lower() in names and not table.args.get("db")
+
+
+def _is_wide(table: exp.Expr, schema: Schema) -> bool:
+    if not isinstance(table, exp.Table) or find_name(table.name, schema.relations) is not None:
+        return False
+    return _is(table, (WIDE,))
+
+
+def _tables(select: exp.Select) -> list[exp.Expr]:
+    """All that FROM lists and joins."""
+    begin = select.args.get("from_")
+    if begin is None:
+        return []
+    return [
+        *_operands(begin.this),
+        *(t for j in select.args.get("joins") or [] for t in _operands(j.this)),
+    ]
+
+
+def _operands(node: exp.Expr) -> Iterator[exp.Expr]:
+    inner = node.this if isinstance(node, exp.Subquery) else node
+    if isinstance(inner, exp.Table):
+        yield inner
+        for join in inner.args.get("joins") or []:
+            yield from _operands(join.this)
+    else:
+        yield node
+
+
+class _Reader:
+    """Reads the joins of one block."""
+
+    def __init__(self, schema: Schema, select: exp.Select) -> None:
+        self.schema, self.select = schema, select
+        self.names: dict[str, str] = {}
+        """In small letters, the relation of each table."""
+        self.joins: list[Join] = []
+        self.filters: list[exp.Expr] = []
+
+    def source(self, tables: Iterable[exp.Table]) -> Source:
+        """The block's tables, matched with the graph."""
+        for table in tables:
+            self._name(table)
+        _qualify(self.select, self.names)
+        self.names = {name.lower(): name for name in self.names.values()} | self.names
+        begin = self.select.args["from_"].this
+        joined = self._read(begin)
+        for join in self.select.args.get("joins") or []:
+            joined |= self._joined(joined, join)
+        relations = tuple(n for n in self.schema.relations if n in self.names.values())
+        where = self.select.args.get("where")
+        conditions = [] if where is None else list(conjuncts(where.this))
+        match = _Match(self.schema, relations, self)
+        return Source(relations, match.filters([*self.filters, *conditions]))
+
+    def _name(self, table: exp.Table) -> None:
+        alias = table.alias
+        found = find_name(alias, self.schema.relations) if alias else None
+        if found is None or found in self.schema.matches:
+            found = find_name(table.name, self.schema.relations)
+        if found is None or found in self.schema.matches:
+            listed = [name for name in self.schema.relations if name not in self.schema.matches]
+            hint = did_you_mean(table.name, [*listed, WIDE])
+            raise refused(
+                "tables", f"There is no table {table.name or sql_text(table)!r}.{hint}", table
+            )
+        name = table.alias_or_name.lower()
+        if name in self.names or found in self.names.values():
+            raise refused(
+                "tables",
+                f"{found} is joined twice. Add its table to the graph under a second name, and call it so.",
+                table,
+            )
+        self.names[name] = found
+
+    def _read(self, node: exp.Expr) -> set[str]:
+        """The relations of an operand of a join, whose own joins are read."""
+        table = node.this if isinstance(node, exp.Subquery) else node
+        joined = {self.names[table.alias_or_name.lower()]}
+        for join in table.args.get("joins") or []:
+            joined |= self._joined(joined, join)
+        return joined
+
+    def _joined(self, left: set[str], join: exp.Join) -> set[str]:
+        """The relations that a join adds; what it compares is noted."""
+        right = self._read(join.this)
+        how = (join.side or "inner").lower()
+        if join.method or join.kind in ("SEMI", "ANTI", "POSITIONAL"):
+            raise refused(
+                "joins", f"A {join.method or join.kind} join of tables is not answered.", join
+            )
+        pairs, rest = self._pairs(left, right, join)
+        if how != "inner" and (rest or not pairs):
+            raise refused(
+                "joins",
+                f"The {how} join of {' and '.join(sorted(right))} has a condition that is no equality of "
+                "columns of both sides.",
+                rest[0] if rest else join,
+            )
+        self.filters += rest
+        self.joins += [Join(a, b, ((x, y),), how) for (a, x), (b, y) in pairs]
+        return right
+
+    def _pairs(
+        self, left: set[str], right: set[str], join: exp.Join
+    ) -> tuple[list[Pair], list[exp.Expr]]:
+        """The columns that a join compares, and its other conditions."""
+        pairs: list[Pair] = []
+        rest: list[exp.Expr] = []
+        for name in join.args.get("using") or []:
+            sides = [self._having(names, name) for names in (left, right)]
+            pairs.append((sides[0], sides[1]))
+        on = join.args.get("on")
+        for node in [] if on is None else conjuncts(on):
+            pair = self.pair(node)
+            if (
+                pair is None
+                or {pair[0][0], pair[1][0]} <= right
+                or {pair[0][0], pair[1][0]} <= left
+            ):
+                rest.append(node)
+            elif pair[0][0] in left:
+                pairs.append(pair)
+            else:
+                pairs.append((pair[1], pair[0]))
+        return pairs, rest
+
+    def _having(self, names: set[str], name: exp.Expr) -> ColumnName:
+        for relation in sorted(names):
+            column = find_name(name.name, self.schema.relations[relation].columns)
+            if column is not None:
+                return relation, column
+        raise refused("columns", f"No table before has a column {name.name!r}.", name)
+
+    def pair(self, node: exp.Expr) -> Pair | None:
+        """The two columns of different relations that a condition makes equal; None if it does not."""
+        if not isinstance(node, exp.EQ):
+            return None
+        sides = [self._column(side.unnest()) for side in (node.left, node.right)]
+        first, second = sides
+        if first is None or second is None or first[0] == second[0]:
+            return None
+        return first, second
+
+    def _column(self, node: exp.Expr) -> ColumnName | None:
+        """The column that a side of an equality is, derived ones of joins on expressions included."""
+        if isinstance(node, exp.Column):
+            return self.column(node)
+        owned = {self.column(column) for column in node.find_all(exp.Column)}
+        relations = {relation for relation, _ in owned}
+        if len(relations) != 1 or node.find(exp.Query):
+            return None
+        relation = self.schema.relations[relations.pop()]
+        return _derived_column(self.schema, relation, node, self)
+
+    def column(self, node: exp.Column) -> ColumnName:
+        """The column of a relation that a name stands for."""
+        schema, table = self.schema, node.table
+        if table:
+            owner = self.names.get(table.lower())
+            if owner is None:
+                hint = did_you_mean(table, self.names)
+                raise refused("tables", f"FROM has no table {table!r}.{hint}", node)
+            owners = [owner]
+        else:
+            owners = sorted(
+                name
+                for name in set(self.names.values())
+                if find_name(node.name, schema.relations[name].columns) is not None
+            )
+        if len(owners) > 1:
+            options = " or ".join(f"{name}.{node.name}" for name in owners)
+            raise refused("columns", f"{node.name!r} is ambiguous: it may be {options}.", node)
+        found = find_name(node.name, schema.relations[owners[0]].columns) if owners else None
+        if found is None:
+            columns = (c for name in self.names.values() for c in schema.relations[name].columns)
+            hint = did_you_mean(node.name, columns)
+            raise refused("columns", f"No table of FROM has a column {node.name!r}.{hint}", node)
+        return owners[0], found
+
+
+def _derived_column(
+    schema: Schema, relation: Relation, node: exp.Expr, reader: _Reader
+) -> ColumnName | None:
+    """The derived column that an expression over one relation is."""
+
+    def resolve(table: str | None, name: str) -> object:
+        at = reader.column(exp.column(name, table=table))
+        return schema.resolve(*at, (relation.name,))
+
+    try:
+        expression = typed(node.copy(), resolve)  # type: ignore[arg-type]
+    except CalitreeError:
+        return None
+    columns = schema.columns_of[relation.name]
+    for name, definition in relation.derived.items():
+        own = {column.name for column in definition.node.find_all(exp.Column)}
+        if (
+            own == {columns[a] for a in expression.attributes}
+            and definition.text == expression.text
+        ):
+            return relation.name, name
+    return None
+
+
+class _Match:
+    """The joins of a block against those of the graph."""
+
+    def __init__(self, schema: Schema, relations: tuple[str, ...], reader: _Reader) -> None:
+        self.schema, self.relations, self.reader = schema, relations, reader
+        clause, added = remaining_joins(schema, frozenset(relations))
+        self.equal = [*equal_pairs(clause), *(pair for join in added for pair in join.compared)]
+        self.outer = outer_joins(clause)
+        self.class_of = self._classes(self.equal)
+
+    def _classes(self, pairs: Iterable[Pair]) -> dict[ColumnName, int]:
+        columns = [
+            (name, c) for name in self.relations for c in self.schema.relations[name].columns
+        ]
+        return {c: at for at, part in enumerate(classes_of_pairs(columns, pairs)) for c in part}
+
+    def filters(self, conditions: list[exp.Expr]) -> list[exp.Expr]:
+        """The conditions of the block that are no joins of the graph; an error if a join is not there."""
+        written = self._clause()
+        equal, filters = equal_pairs(written), list[exp.Expr]()
+        wanted = [(pair, _equality(pair)) for pair in equal]
+        for node in conditions:
+            pair = self.reader.pair(node)
+            if pair is None:
+                filters.append(node)
+            else:
+                equal.append(pair)
+                wanted.append((pair, node))
+        inner = [join for join in self.outer if _is_within(join, equal)]
+        partners = {frozenset(pair) for join in inner for pair in join.pairs}
+        filters += [
+            node
+            for pair, node in wanted
+            if not self._is_joined(pair) and frozenset(pair) not in partners
+        ]
+        filters += [has_partner for join in inner for has_partner in _with_partner(join)]
+        classes = self._classes(equal)
+        for one, other in self.equal:
+            if classes[one] != classes[other]:
+                raise self._other_joins(
+                    f"The graph joins {one[0]} and {other[0]} on {_text(one)} = {_text(other)}, and the "
+                    "query does not."
+                )
+        self._check_outer(written, [join for join in self.outer if join not in inner])
+        return self._without_conditions(filters)
+
+    def _clause(self) -> JoinClause:
+        try:
+            return from_clause(self.relations, self.reader.joins)
+        except SchemaError as error:
+            raise self._other_joins(str(error)) from None
+
+    def _is_joined(self, pair: Pair) -> bool:
+        return self.class_of[pair[0]] == self.class_of[pair[1]]
+
+    def _check_outer(self, written: JoinClause, expected: list[OuterJoin]) -> None:
+        """An error if the outer joins that are written are not these."""
+        try:
+            joins = outer_joins(written)
+        except SchemaError as error:
+            raise self._other_joins(str(error)) from None
+        ours, theirs = (
+            {(frozenset(join.pairs), join.optional, join.is_full) for join in given}
+            for given in (expected, joins)
+        )
+        if ours != theirs:
+            raise self._other_joins("The outer joins of the query are others than the graph's.")
+
+    def _without_conditions(self, filters: list[exp.Expr]) -> list[exp.Expr]:
+        """The filters without the conditions by which the graph joins relations."""
+        schema = remaining_schema(self.schema, self.relations)
+        due = dict.fromkeys(join_conditions(schema, self.relations))
+        if not due:
+            return filters
+
+        def resolve(table: str | None, name: str) -> object:
+            at = self.reader.column(exp.column(name, table=table))
+            return schema.resolve(*at, self.relations)
+
+        kept = []
+        for node in filters:
+            expression = typed(node.copy(), resolve)  # type: ignore[arg-type]
+            if expression in due:
+                del due[expression]
+            else:
+                kept.append(node)
+        for missing in due:
+            raise self._other_joins(f"The graph joins by {missing}, and the query does not.")
+        return kept
+
+    def _other_joins(self, text: str) -> Exception:
+        among = {name: self.schema.relations[name] for name in self.relations}
+        joins = self.schema.declared_joins(frozenset(self.relations))
+        nearest = clause_text(among, [join for join in self.schema.joins if join in joins])
+        return refused("joins", f"{text} The graph has FROM {nearest}.", self.reader.select)
+
+
+def _equality(pair: Pair) -> exp.Expr:
+    one, other = (exp.column(name, table=relation, quoted=True) for relation, name in pair)
+    return exp.EQ(this=one, expression=other)
+
+
+def _is_within(join: OuterJoin, equal: Iterable[Pair]) -> bool:
+    """Whether all that an outer join compares is made equal."""
+    known = {frozenset(pair) for pair in equal}
+    return all(frozenset(pair) in known for pair in join.pairs)
+
+
+def _with_partner(join: OuterJoin) -> Iterator[exp.Expr]:
+    """That a row of an outer join has a partner, as it has in an inner one: keys are not NULL."""
+    for column in join.pairs[0] if join.is_full else join.pairs[0][1:]:
+        relation, name = column
+        test = exp.Is(this=exp.column(name, table=relation, quoted=True), expression=exp.Null())
+        yield exp.Not(this=test)
+
+
+def _text(column: ColumnName) -> str:
+    return ".".join(column)
