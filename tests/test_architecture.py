@@ -158,6 +158,7 @@ SMALL_CACHES = {
 """Caches beside the budget, which hold little whatever is asked."""
 
 CONSTANTS = {
+    "apps/select/finish.py",
     "engines/api/protocol.py",
     "engines/api/semiring.py",
     "engines/hybrid/packaging.py",

@@ -1,4 +1,4 @@
-"""Many random statements: `python -m tests.torture.statement_run SEED COUNT`. Prints what is wrong, and counts."""
+"""Many random statements: `python -m tests.torture.statement_run SEED COUNT`. Prints faults and counts."""
 
 from __future__ import annotations
 

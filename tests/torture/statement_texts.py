@@ -101,19 +101,19 @@ def statement(rng: random.Random) -> str:
 
 
 def broken(rng: random.Random) -> str:
-    """A statement of which words were dropped, doubled, exchanged or put in."""
-    words = statement(rng).replace("(", " ( ").replace(")", " ) ").replace(",", " , ").split(" ")
+    """A statement of which tokens were dropped, doubled, exchanged or put in."""
+    tokens = statement(rng).replace("(", " ( ").replace(")", " ) ").replace(",", " , ").split(" ")
     for _ in range(rng.randint(1, 3)):
-        at, way = rng.randrange(len(words)), rng.randint(0, 3)
+        at, way = rng.randrange(len(tokens)), rng.randint(0, 3)
         if way == 0:
-            del words[at]
-            if not words:
+            del tokens[at]
+            if not tokens:
                 return ""
         elif way == 1:
-            words.insert(at, words[at])
+            tokens.insert(at, tokens[at])
         elif way == 2:
-            other = rng.randrange(len(words))
-            words[at], words[other] = words[other], words[at]
+            other = rng.randrange(len(tokens))
+            tokens[at], tokens[other] = tokens[other], tokens[at]
         else:
-            words.insert(at, rng.choice(JUNK))
-    return " ".join(words)
+            tokens.insert(at, rng.choice(JUNK))
+    return " ".join(tokens)

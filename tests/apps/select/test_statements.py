@@ -54,14 +54,19 @@ def tables() -> dict[str, pa.Table]:
     }
 
 
-@cache
-def tree(engine: str) -> ct.WideTable:
+def graph_of(engine: Any) -> ct.JoinGraph:
     graph = ct.JoinGraph(engine=engine)
     for name, table in tables().items():
         graph.add_relation(name, table)
     graph.add_join("sales", "stores", on={"store": "id"}, how="left")
     graph.add_join("sales", "items", on="item")
-    return graph.calibrate({"n": "count(*)", "revenue": "sum(price)"}, progress=False)
+    return graph
+
+
+@cache
+def tree(engine: str) -> ct.WideTable:
+    measures = {"n": "count(*)", "revenue": "sum(price)"}
+    return graph_of(engine).calibrate(measures, progress=False)
 
 
 @cache
@@ -325,3 +330,22 @@ def test_updates_are_seen() -> None:
     wide.update("sales", insert=[{"price": 4}])
     assert wide.sql(text).rows() == [{"s": 10}]
     assert wide.at(0).sql(text).rows() == [{"s": 6}]
+
+
+ON_SPARK = (
+    "SELECT city, sum(price) AS s FROM wide GROUP BY city ORDER BY s DESC, city LIMIT 3",
+    "SELECT family, grouping(family) AS g, sum(price) FROM wide GROUP BY ROLLUP (family)",
+    "SELECT count(*) FROM sales f, stores s, items i WHERE f.store = s.id AND f.item = i.item",
+    "SELECT city, count(DISTINCT family) FROM wide WHERE price > (SELECT avg(price) FROM wide) GROUP BY 1",
+)
+
+
+@pytest.mark.parametrize("kind", ["spark", "hybrid"])
+def test_on_spark(kind: str, spark: Any) -> None:
+    from calitree.engines.hybrid import HybridEngine
+    from calitree.engines.spark import SparkEngine
+
+    engine = SparkEngine(spark) if kind == "spark" else HybridEngine(spark)
+    wide = graph_of(engine).calibrate({"n": "count(*)"}, progress=False)
+    for text in ON_SPARK:
+        assert_same(text, wide.sql(text).arrow(), duck().sql(text).to_arrow_table())

@@ -23,7 +23,7 @@ _SHOW = re.compile(r"\s*show\s+(\w+)\s*;?\s*", re.IGNORECASE)
 _DESCRIBE = re.compile(r"\s*(?:describe|desc)\s+(\"[^\"]+\"|\w+)\s*;?\s*", re.IGNORECASE)
 
 
-class Listing(Tabular):
+class TreeListing(Tabular):
     """Rows that tell something of a tree.
 
     >>> wide.sql("SHOW MEASURES").rows()
@@ -56,30 +56,30 @@ def command_of(text: object) -> Command | None:
 
 
 def _explain(text: str, run: bool, wide: WideTable, explain: Explain) -> Tabular:
-    return Listing(["plan"], [(line,) for line in str(explain(text, run)).splitlines()])
+    return TreeListing(["plan"], [(line,) for line in str(explain(text, run)).splitlines()])
 
 
 def _show(what: str, wide: WideTable, explain: Explain) -> Tabular:
     schema = wide.schema
     if what == "tables":
         rows = [(name, schema.rows(name)) for name in _relations(schema)]
-        return Listing(["name", "rows"], [*rows, (WIDE, None)])
+        return TreeListing(["name", "rows"], [*rows, (WIDE, None)])
     if what == "measures":
         texts = (getattr(given, "text", given) for given in wide.measures.values())
-        return Listing(["name", "measure"], zip(wide.measures, map(str, texts), strict=True))
+        return TreeListing(["name", "measure"], zip(wide.measures, map(str, texts), strict=True))
     raise StatementError(f"SHOW is of TABLES or MEASURES; got {shortened(what)}.", "statement")
 
 
 def _describe(table: str, wide: WideTable, explain: Explain) -> Tabular:
     schema = wide.schema
-    found = find_name(table, _relations(schema))
-    if found is None and table.lower() != WIDE:
+    relation = find_name(table, _relations(schema))
+    if relation is None and table.lower() != WIDE:
         raise StatementError(f"There is no table {shortened(table)}.", "tables")
-    return Listing(
+    return TreeListing(
         ["table", "column", "type"],
         [
             (name, column, kind.value)
-            for name in (_relations(schema) if found is None else [found])
+            for name in (_relations(schema) if relation is None else [relation])
             for column, kind in schema.relations[name].columns.items()
         ],
     )

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from calitree.apps.select.grammar import refused
 from calitree.apps.select.sources import WIDE
-from calitree.apps.verify.plain import DuckDB, runner_of
+from calitree.apps.verify.plain import DuckDB, runner_of, settled_schema
 from calitree.apps.verify.verbatim import WrittenName, scope_sql
-from calitree.engines.api.signed import settled
 from calitree.errors import EngineError, StatementError
 from calitree.jointree.schema import Schema, find_name
 from calitree.query.binder import MeasureLike
@@ -29,12 +27,7 @@ def plainly(wide: WideTable, query: exp.Query) -> pa.Table:
         StatementError: It names other tables, or a measure that is not SQL.
         EngineError: DuckDB is not there or cannot run it, or the relations are too large to come here.
     """
-    schema = wide.schema.having(
-        {
-            name: replace(relation, table=settled(wide.engine, relation.table))
-            for name, relation in wide.schema.relations.items()
-        }
-    )
+    schema = settled_schema(wide)
     used = _tables(schema, query)
     runner = runner_of(wide.engine, [schema.relations[n].table for n in schema.relations])
     if not isinstance(runner, DuckDB):
@@ -58,9 +51,9 @@ def _tables(schema: Schema, query: exp.Query) -> list[str]:
     others = {cte.alias.lower() for cte in query.find_all(exp.CTE)}
     used = []
     for table in query.find_all(exp.Table):
-        found = find_name(table.name, schema.relations)
-        if found is not None and found not in schema.matches:
-            used.append(found)
+        relation = find_name(table.name, schema.relations)
+        if relation is not None and relation not in schema.matches:
+            used.append(relation)
         elif not (_is_wide(table) or table.name.lower() in others) or not table.name:
             raise refused("tables", f"There is no table {table.sql()!r}.", table)
     return list(dict.fromkeys(used))

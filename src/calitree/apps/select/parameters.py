@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -55,32 +55,45 @@ def literal_of(value: Any, what: str) -> exp.Expr:
     """A value as a node."""
     if hasattr(value, "item") and not isinstance(value, date):
         value = value.item()  # of NumPy, or of an array of one
-    if value is None:
-        return exp.Null()
-    if isinstance(value, bool):
-        return exp.true() if value else exp.false()
-    if isinstance(value, str):
-        return exp.Literal.string(value)
-    if isinstance(value, int):
-        return _signed(str(abs(value)), value < 0)
-    if isinstance(value, float):
-        if math.isfinite(value):
-            return exp.cast(_signed(repr(abs(value)), value < 0), "DOUBLE")
-        return exp.cast(exp.Literal.string(str(value)), "DOUBLE")
-    if isinstance(value, Decimal) and value.is_finite():
-        return _signed(f"{abs(value):f}", value < 0)
-    if isinstance(value, datetime):
-        zoned = value.tzinfo is not None
-        text = exp.Literal.string(value.isoformat(" "))
-        return exp.cast(text, "TIMESTAMPTZ" if zoned else "TIMESTAMP")
-    if isinstance(value, date | time):
-        dtype = "DATE" if isinstance(value, date) else "TIME"
-        return exp.cast(exp.Literal.string(value.isoformat()), dtype)
+    for kind, node in _NODES.items():
+        if isinstance(value, kind):
+            return node(value)
     if isinstance(value, list | tuple | set | frozenset):
         return exp.Tuple(expressions=[literal_of(one, what) for one in value])
     raise StatementError(
         f"{what} is of the type {type(value).__name__}, which SQL has no value for.", "parameters"
     )
+
+
+def _float(value: float) -> exp.Expr:
+    if math.isfinite(value):
+        return exp.cast(_signed(repr(abs(value)), value < 0), "DOUBLE")
+    return exp.cast(exp.Literal.string(str(value)), "DOUBLE")
+
+
+def _decimal(value: Decimal) -> exp.Expr:
+    if not value.is_finite():
+        return _float(float(value))
+    return _signed(f"{abs(value):f}", value < 0)
+
+
+def _timestamp(value: datetime) -> exp.Expr:
+    dtype = "TIMESTAMP" if value.tzinfo is None else "TIMESTAMPTZ"
+    return exp.cast(exp.Literal.string(value.isoformat(" ")), dtype)
+
+
+_NODES: dict[type, Callable[[Any], exp.Expr]] = {
+    type(None): lambda _: exp.Null(),
+    bool: lambda value: exp.true() if value else exp.false(),
+    str: exp.Literal.string,
+    int: lambda value: _signed(str(abs(value)), value < 0),
+    float: _float,
+    Decimal: _decimal,
+    datetime: _timestamp,
+    date: lambda value: exp.cast(exp.Literal.string(value.isoformat()), "DATE"),
+    time: lambda value: exp.cast(exp.Literal.string(value.isoformat()), "TIME"),
+}
+"""By type; the first that fits: a bool is an int too, and a datetime a date."""
 
 
 def _signed(text: str, negative: bool) -> exp.Expr:

@@ -13,14 +13,11 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from calitree.apps.select.grammar import own_parts, refused
-from calitree.errors import CalitreeError, SchemaError, did_you_mean
-from calitree.jointree.joins.checks import classes_of_pairs
-from calitree.jointree.joins.conditions import join_conditions
-from calitree.jointree.joins.declare import clause_text
-from calitree.jointree.joins.from_clause import JoinClause, equal_pairs, from_clause, outer_joins
-from calitree.jointree.joins.join import ColumnName, Join, OuterJoin, Pair
-from calitree.jointree.remainder import remaining_joins, remaining_schema
+from calitree.apps.select.joins import Matching
+from calitree.errors import CalitreeError, did_you_mean
+from calitree.jointree.joins.join import ColumnName, Join, Pair
 from calitree.jointree.schema import Relation, Schema, find_name
+from calitree.sql.analysis import Resolved
 from calitree.sql.nodes import quoted_sql, sql_text
 from calitree.sql.parser import conjuncts, typed
 
@@ -28,7 +25,7 @@ WIDE = "wide"
 """What the join of all relations is called."""
 
 
-class Source(NamedTuple):
+class GraphSource(NamedTuple):
     """What a block is about."""
 
     relations: tuple[str, ...] | None
@@ -37,7 +34,7 @@ class Source(NamedTuple):
     """The conditions of the block that are no joins of the graph."""
 
 
-def source_of(select: exp.Select, schema: Schema, others: Collection[str]) -> Source | None:
+def source_of(select: exp.Select, schema: Schema, others: Collection[str]) -> GraphSource | None:
     """What a block joins of the graph; None if it has no table, or only `others`.
 
     Its columns are then written with the names of relations, or with none.
@@ -61,7 +58,7 @@ def source_of(select: exp.Select, schema: Schema, others: Collection[str]) -> So
         named = {name.lower(): name for name in schema.relations if name not in schema.matches}
         _qualify(select, {**named, own[0].alias_or_name.lower(): None})
         where = select.args.get("where")
-        return Source(None, [] if where is None else list(conjuncts(where.this)))
+        return GraphSource(None, [] if where is None else list(conjuncts(where.this)))
     return _Reader(schema, select).source(own)
 
 
@@ -119,7 +116,7 @@ class _Reader:
         self.joins: list[Join] = []
         self.filters: list[exp.Expr] = []
 
-    def source(self, tables: Iterable[exp.Table]) -> Source:
+    def source(self, tables: Iterable[exp.Table]) -> GraphSource:
         """The block's tables, matched with the graph."""
         for table in tables:
             self._name(table)
@@ -132,28 +129,27 @@ class _Reader:
         relations = tuple(n for n in self.schema.relations if n in self.names.values())
         where = self.select.args.get("where")
         conditions = [] if where is None else list(conjuncts(where.this))
-        match = _Match(self.schema, relations, self)
-        return Source(relations, match.filters([*self.filters, *conditions]))
+        match = Matching(self.schema, relations, self)
+        return GraphSource(relations, match.filters([*self.filters, *conditions]))
 
     def _name(self, table: exp.Table) -> None:
-        alias = table.alias
-        found = find_name(alias, self.schema.relations) if alias else None
-        if found is None or found in self.schema.matches:
-            found = find_name(table.name, self.schema.relations)
-        if found is None or found in self.schema.matches:
-            listed = [name for name in self.schema.relations if name not in self.schema.matches]
-            hint = did_you_mean(table.name, [*listed, WIDE])
+        known = [name for name in self.schema.relations if name not in self.schema.matches]
+        relation = (find_name(table.alias, known) if table.alias else None) or find_name(
+            table.name, known
+        )
+        if relation is None:
+            hint = did_you_mean(table.name, [*known, WIDE])
             raise refused(
                 "tables", f"There is no table {table.name or sql_text(table)!r}.{hint}", table
             )
         name = table.alias_or_name.lower()
-        if name in self.names or found in self.names.values():
+        if name in self.names or relation in self.names.values():
             raise refused(
                 "tables",
-                f"{found} is joined twice. Add its table to the graph under a second name, and call it so.",
+                f"{relation} is joined twice. Add its table to the graph under a second name, and call it so.",
                 table,
             )
-        self.names[name] = found
+        self.names[name] = relation
 
     def _read(self, node: exp.Expr) -> set[str]:
         """The relations of an operand of a join, whose own joins are read."""
@@ -253,12 +249,12 @@ class _Reader:
         if len(owners) > 1:
             options = " or ".join(f"{name}.{node.name}" for name in owners)
             raise refused("columns", f"{node.name!r} is ambiguous: it may be {options}.", node)
-        found = find_name(node.name, schema.relations[owners[0]].columns) if owners else None
-        if found is None:
+        column = find_name(node.name, schema.relations[owners[0]].columns) if owners else None
+        if column is None:
             columns = (c for name in self.names.values() for c in schema.relations[name].columns)
             hint = did_you_mean(node.name, columns)
             raise refused("columns", f"No table of FROM has a column {node.name!r}.{hint}", node)
-        return owners[0], found
+        return owners[0], column
 
 
 def _derived_column(
@@ -266,12 +262,12 @@ def _derived_column(
 ) -> ColumnName | None:
     """The derived column that an expression over one relation is."""
 
-    def resolve(table: str | None, name: str) -> object:
+    def resolve(table: str | None, name: str) -> Resolved:
         at = reader.column(exp.column(name, table=table))
         return schema.resolve(*at, (relation.name,))
 
     try:
-        expression = typed(node.copy(), resolve)  # type: ignore[arg-type]
+        expression = typed(node.copy(), resolve)
     except CalitreeError:
         return None
     columns = schema.columns_of[relation.name]
@@ -283,123 +279,3 @@ def _derived_column(
         ):
             return relation.name, name
     return None
-
-
-class _Match:
-    """The joins of a block against those of the graph."""
-
-    def __init__(self, schema: Schema, relations: tuple[str, ...], reader: _Reader) -> None:
-        self.schema, self.relations, self.reader = schema, relations, reader
-        clause, added = remaining_joins(schema, frozenset(relations))
-        self.equal = [*equal_pairs(clause), *(pair for join in added for pair in join.compared)]
-        self.outer = outer_joins(clause)
-        self.class_of = self._classes(self.equal)
-
-    def _classes(self, pairs: Iterable[Pair]) -> dict[ColumnName, int]:
-        columns = [
-            (name, c) for name in self.relations for c in self.schema.relations[name].columns
-        ]
-        return {c: at for at, part in enumerate(classes_of_pairs(columns, pairs)) for c in part}
-
-    def filters(self, conditions: list[exp.Expr]) -> list[exp.Expr]:
-        """The conditions of the block that are no joins of the graph; an error if a join is not there."""
-        written = self._clause()
-        equal, filters = equal_pairs(written), list[exp.Expr]()
-        wanted = [(pair, _equality(pair)) for pair in equal]
-        for node in conditions:
-            pair = self.reader.pair(node)
-            if pair is None:
-                filters.append(node)
-            else:
-                equal.append(pair)
-                wanted.append((pair, node))
-        inner = [join for join in self.outer if _is_within(join, equal)]
-        partners = {frozenset(pair) for join in inner for pair in join.pairs}
-        filters += [
-            node
-            for pair, node in wanted
-            if not self._is_joined(pair) and frozenset(pair) not in partners
-        ]
-        filters += [has_partner for join in inner for has_partner in _with_partner(join)]
-        classes = self._classes(equal)
-        for one, other in self.equal:
-            if classes[one] != classes[other]:
-                raise self._other_joins(
-                    f"The graph joins {one[0]} and {other[0]} on {_text(one)} = {_text(other)}, and the "
-                    "query does not."
-                )
-        self._check_outer(written, [join for join in self.outer if join not in inner])
-        return self._without_conditions(filters)
-
-    def _clause(self) -> JoinClause:
-        try:
-            return from_clause(self.relations, self.reader.joins)
-        except SchemaError as error:
-            raise self._other_joins(str(error)) from None
-
-    def _is_joined(self, pair: Pair) -> bool:
-        return self.class_of[pair[0]] == self.class_of[pair[1]]
-
-    def _check_outer(self, written: JoinClause, expected: list[OuterJoin]) -> None:
-        """An error if the outer joins that are written are not these."""
-        try:
-            joins = outer_joins(written)
-        except SchemaError as error:
-            raise self._other_joins(str(error)) from None
-        ours, theirs = (
-            {(frozenset(join.pairs), join.optional, join.is_full) for join in given}
-            for given in (expected, joins)
-        )
-        if ours != theirs:
-            raise self._other_joins("The outer joins of the query are others than the graph's.")
-
-    def _without_conditions(self, filters: list[exp.Expr]) -> list[exp.Expr]:
-        """The filters without the conditions by which the graph joins relations."""
-        schema = remaining_schema(self.schema, self.relations)
-        due = dict.fromkeys(join_conditions(schema, self.relations))
-        if not due:
-            return filters
-
-        def resolve(table: str | None, name: str) -> object:
-            at = self.reader.column(exp.column(name, table=table))
-            return schema.resolve(*at, self.relations)
-
-        kept = []
-        for node in filters:
-            expression = typed(node.copy(), resolve)  # type: ignore[arg-type]
-            if expression in due:
-                del due[expression]
-            else:
-                kept.append(node)
-        for missing in due:
-            raise self._other_joins(f"The graph joins by {missing}, and the query does not.")
-        return kept
-
-    def _other_joins(self, text: str) -> Exception:
-        among = {name: self.schema.relations[name] for name in self.relations}
-        joins = self.schema.declared_joins(frozenset(self.relations))
-        nearest = clause_text(among, [join for join in self.schema.joins if join in joins])
-        return refused("joins", f"{text} The graph has FROM {nearest}.", self.reader.select)
-
-
-def _equality(pair: Pair) -> exp.Expr:
-    one, other = (exp.column(name, table=relation, quoted=True) for relation, name in pair)
-    return exp.EQ(this=one, expression=other)
-
-
-def _is_within(join: OuterJoin, equal: Iterable[Pair]) -> bool:
-    """Whether all that an outer join compares is made equal."""
-    known = {frozenset(pair) for pair in equal}
-    return all(frozenset(pair) in known for pair in join.pairs)
-
-
-def _with_partner(join: OuterJoin) -> Iterator[exp.Expr]:
-    """That a row of an outer join has a partner, as it has in an inner one: keys are not NULL."""
-    for column in join.pairs[0] if join.is_full else join.pairs[0][1:]:
-        relation, name = column
-        test = exp.Is(this=exp.column(name, table=relation, quoted=True), expression=exp.Null())
-        yield exp.Not(this=test)
-
-
-def _text(column: ColumnName) -> str:
-    return ".".join(column)

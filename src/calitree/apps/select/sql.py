@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from calitree.application import application
-from calitree.apps.select.block import Direct, OverAnswers
+from calitree.apps.select.block import Direct
 from calitree.apps.select.commands import command_of
 from calitree.apps.select.fallback import plainly
 from calitree.apps.select.finish import finished
 from calitree.apps.select.grammar import parse_statement
 from calitree.apps.select.parameters import Parameters, bind_parameters
+from calitree.apps.select.rewriting import OverAnswers
 from calitree.apps.select.statement import Statement
 from calitree.cache import cached_property
 from calitree.calibration.parts import plan_of_parts

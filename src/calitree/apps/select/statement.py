@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from calitree.apps.select.block import Block, Direct, OverAnswers, names_of
+from calitree.apps.select.block import Direct, SelectBlock, names_of
 from calitree.apps.select.grammar import own_parts, refused
 from calitree.apps.select.parameters import literal_of
+from calitree.apps.select.rewriting import AnswerRewriter, OverAnswers
 from calitree.apps.select.sources import source_of
 from calitree.jointree.schema import Schema
 from calitree.query.binder import MeasureLike
@@ -75,7 +76,7 @@ class Statement:
             rest = query
         else:
             name = f"answer {len(self.asked)}"
-            self.asked[name] = over = block.over_answers(name)
+            self.asked[name] = over = AnswerRewriter(block).over(name)
             rest = over.select
             if query.args.get("with_") is not None:
                 rest.set("with_", query.args["with_"])
@@ -84,18 +85,20 @@ class Statement:
                 part.replace(self.rewritten(part, names))
         return rest
 
-    def _block(self, select: exp.Select, names: Collection[str]) -> Block | None:
+    def _block(self, select: exp.Select, names: Collection[str]) -> SelectBlock | None:
         """A SELECT over the graph; None if it is about other tables."""
         columns = names_of(select)
         source = source_of(select, self.schema, (*names, *self.asked))
         if source is None:
             return None
         filters = [self._without_queries(node, names) for node in source.filters]
-        return Block(self.schema, self.known, select, source._replace(filters=filters), columns)
+        return SelectBlock(
+            self.schema, self.known, select, source._replace(filters=filters), columns
+        )
 
     def _without_queries(self, condition: exp.Expr, names: Collection[str]) -> exp.Expr:
         """A condition of WHERE with values in place of its queries."""
-        whole = exp.Paren(this=condition.copy())
+        whole = exp.Paren(this=condition.copy())  # so that all parts have a parent
         for part in list(own_parts(whole)):
             if not isinstance(part, exp.Query):
                 continue
@@ -111,7 +114,8 @@ class Statement:
                 raise refused("queries", "A query in a condition has several rows.", part)
             else:
                 part.replace(exp.paren(literal_of(values[0] if values else None, "A value")))
-        return whole.this
+        result: exp.Expr = whole.this
+        return result
 
     def _values(self, query: exp.Query, names: Collection[str]) -> list[Any]:
         """The values of a query of one column."""

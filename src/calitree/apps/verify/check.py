@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from calitree.application import application
 from calitree.apps.verify.join import BuiltJoin
-from calitree.apps.verify.plain import runner_of
-from calitree.engines.api.signed import settled
+from calitree.apps.verify.plain import runner_of, settled_schema
 from calitree.errors import QueryError
 from calitree.grouping import canonical
 from calitree.jointree.joins.as_of import with_matches
@@ -129,12 +128,7 @@ def verify(wide: WideTable, queries: Sequence[Mapping[str, object]] | None = Non
     True
     """
     wide = wide.at(wide.version)
-    schema = wide.schema.having(
-        {
-            name: replace(relation, table=settled(wide.engine, relation.table))
-            for name, relation in wide.schema.relations.items()
-        }
-    )
+    schema = settled_schema(wide)
     runner = runner_of(wide.engine, [relation.table for relation in schema.relations.values()])
     asked = [dict(query) for query in (queries if queries is not None else default_queries(wide))]
     answers = [_answered(wide, query) for query in asked]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from typing import Protocol, TypeVar
@@ -18,6 +19,7 @@ from sqlglot import exp
 
 from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Engine, Persistent, SparkBacked, on_spark
+from calitree.engines.api.signed import settled
 from calitree.errors import EngineError
 from calitree.interrupts import current, run
 from calitree.jointree.joins.as_of import matches_sql
@@ -33,6 +35,7 @@ from calitree.sql.quoting import quote
 from calitree.sql.spark import to_spark
 from calitree.storage.files import is_parquet
 from calitree.storage.filesystem import is_url
+from calitree.wide_table import WideTable
 
 Value = TypeVar("Value")
 
@@ -172,6 +175,17 @@ class _Spark:
     def ask(self, sql: str) -> pa.Table:
         assert self.wide is not None
         return self.engine.query(sql, {"wide": self.wide})
+
+
+def settled_schema(wide: WideTable) -> Schema:
+    """The graph of a tree, in which every relation is one table."""
+    schema = wide.schema
+    return schema.having(
+        {
+            name: replace(relation, table=settled(wide.engine, relation.table))
+            for name, relation in schema.relations.items()
+        }
+    )
 
 
 def runner_of(engine: Engine, tables: Iterable[Table]) -> SqlRunner:
