@@ -17,8 +17,8 @@ from sqlglot import exp
 from calitree.engines.api.semiring import MAX, MIN, Semiring
 from calitree.errors import ExpressionError, MixedRelationsError
 from calitree.query.aggregate_call import AggregateCall
-from calitree.query.aggregate_function import AggregateFunction
 from calitree.query.carried.folds import HOLISTIC
+from calitree.query.formula import AggregateFunction
 from calitree.query.monomials import terms
 from calitree.query.pieces import RowPiece
 from calitree.sql.nodes import (

@@ -7,7 +7,7 @@ a formula over what the tree sums up, and itself as plain SQL; a formula over so
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from sqlglot import exp
 
@@ -19,6 +19,25 @@ from calitree.sql.rules.conversions import is_widened
 
 ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg)
 """Exact up to 38 digits between aggregates, which may be wider than 64 bits."""
+
+
+Rule = TypeVar("Rule")
+
+
+class AggregateFunction(NamedTuple, Generic[Rule]):
+    """An aggregate that formulas may have: a row of one of the tables that define them."""
+
+    usage: str
+    """How it is written, as in `quantile_cont(x, q)`."""
+    about: str
+    """What it gives, in one line."""
+    rule: Rule
+    """What a call of it means."""
+
+    @property
+    def name(self) -> str:
+        """Its name, as users write it."""
+        return self.usage.partition("(")[0]
 
 
 class Formula(NamedTuple):

@@ -17,12 +17,17 @@ from calitree.cache import cached_property
 from calitree.errors import ExpressionError, MixedRelationsError, did_you_mean, shortened
 from calitree.jointree.schema import Schema
 from calitree.query.aggregate_call import AggregateCall
-from calitree.query.aggregate_function import AggregateFunction
 from calitree.query.aggregates import AGGREGATES, EXTREMES, with_names
 from calitree.query.annotation import Aggregate
 from calitree.query.carried.carrying import Carrying
 from calitree.query.carried.folds import HOLISTIC, Fold
-from calitree.query.formula import Formula, is_aggregate, outside, scalar_formula
+from calitree.query.formula import (
+    AggregateFunction,
+    Formula,
+    is_aggregate,
+    outside,
+    scalar_formula,
+)
 from calitree.query.grain import DefaultGrain, Grain, GrainMeasure, counted_once, owning_relations
 from calitree.query.lifting import Lifting
 from calitree.query.monomials import mixed

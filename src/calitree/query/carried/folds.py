@@ -14,7 +14,7 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from calitree.errors import ExpressionError
-from calitree.query.aggregate_function import AggregateFunction
+from calitree.query.formula import AggregateFunction
 from calitree.sql.nodes import quoted_sql, sql_text
 from calitree.sql.parser import Expression
 from calitree.sql.parsing.literal_lists import with_values
