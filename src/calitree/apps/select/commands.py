@@ -5,40 +5,32 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calitree.apps.select.sources import WIDE
 from calitree.calibration.planning.plan import Plan
 from calitree.errors import StatementError, shortened
 from calitree.jointree.schema import Schema, find_name
-from calitree.results.tabular import Tabular
 from calitree.wide_table import WideTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Explain = Callable[[str, bool], Plan]
 """The plan of a statement, which is run or not."""
-Command = Callable[[WideTable, Explain], Tabular]
+Command = Callable[[WideTable, Explain], "pa.Table"]
 
 _EXPLAIN = re.compile(r"\s*explain(\s+analyze)?\s+(.*)", re.IGNORECASE | re.DOTALL)
 _SHOW = re.compile(r"\s*show\s+(\w+)\s*;?\s*", re.IGNORECASE)
 _DESCRIBE = re.compile(r"\s*(?:describe|desc)\s+(\"[^\"]+\"|\w+)\s*;?\s*", re.IGNORECASE)
 
 
-class TreeListing(Tabular):
-    """Rows that tell something of a tree.
+def _listed(names: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> pa.Table:
+    import pyarrow as pa
 
-    >>> wide.sql("SHOW MEASURES").rows()
-    [{'name': 'revenue', 'measure': 'sum(sales.price)'}]
-    """
-
-    def __init__(self, names: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> None:
-        self.names, self.listed = list(names), list(rows)
-
-    @property
-    def _arrow(self) -> Any:
-        import pyarrow as pa
-
-        columns = zip(*self.listed, strict=True) if self.listed else ([] for _ in self.names)
-        return pa.table(dict(zip(self.names, map(list, columns), strict=True)))
+    titles, values = list(names), list(rows)
+    columns = zip(*values, strict=True) if values else ([] for _ in titles)
+    return pa.table(dict(zip(titles, map(list, columns), strict=True)))
 
 
 def command_of(text: object) -> Command | None:
@@ -55,27 +47,27 @@ def command_of(text: object) -> Command | None:
     return None if describe is None else partial(_describe, describe[1].strip('"'))
 
 
-def _explain(text: str, run: bool, wide: WideTable, explain: Explain) -> Tabular:
-    return TreeListing(["plan"], [(line,) for line in str(explain(text, run)).splitlines()])
+def _explain(text: str, run: bool, wide: WideTable, explain: Explain) -> pa.Table:
+    return _listed(["plan"], [(line,) for line in str(explain(text, run)).splitlines()])
 
 
-def _show(what: str, wide: WideTable, explain: Explain) -> Tabular:
+def _show(what: str, wide: WideTable, explain: Explain) -> pa.Table:
     schema = wide.schema
     if what == "tables":
         rows = [(name, schema.rows(name)) for name in _relations(schema)]
-        return TreeListing(["name", "rows"], [*rows, (WIDE, None)])
+        return _listed(["name", "rows"], [*rows, (WIDE, None)])
     if what == "measures":
         texts = (getattr(given, "text", given) for given in wide.measures.values())
-        return TreeListing(["name", "measure"], zip(wide.measures, map(str, texts), strict=True))
+        return _listed(["name", "measure"], zip(wide.measures, map(str, texts), strict=True))
     raise StatementError(f"SHOW is of TABLES or MEASURES; got {shortened(what)}.", "statement")
 
 
-def _describe(table: str, wide: WideTable, explain: Explain) -> Tabular:
+def _describe(table: str, wide: WideTable, explain: Explain) -> pa.Table:
     schema = wide.schema
     relation = find_name(table, _relations(schema))
     if relation is None and table.lower() != WIDE:
         raise StatementError(f"There is no table {shortened(table)}.", "tables")
-    return TreeListing(
+    return _listed(
         ["table", "column", "type"],
         [
             (name, column, kind.value)

@@ -84,7 +84,7 @@ def sql(
     dialect: str | None = None,
     fallback: bool = False,
     **named: Any,
-) -> Tabular:
+) -> SqlResult:
     """Answer an SQL query.
 
     A SELECT is about the join of all tables, which is called `wide`, or about tables of the graph, joined as
@@ -101,7 +101,7 @@ def sql(
         named: Values for `$name`.
 
     Returns:
-        The answer, a `SqlResult`, with the plan of what the tree was asked.
+        The answer, with the plan of what the tree was asked.
 
     Raises:
         StatementError: The text does not parse, or the tree does not answer it.
@@ -119,7 +119,7 @@ def sql(
     try:
         command = command_of(text)
         if command is not None:
-            return command(wide, partial(_explained, wide, dialect, given))
+            return SqlResult([], command(wide, partial(_explained, wide, dialect, given)))
         query = bind_parameters(parse_statement(text, dialect), given)
         try:
             return _answer(wide, query, key)
