@@ -119,3 +119,21 @@ SELECT city, sum(area) FROM (SELECT 1) AS t, stores GROUP BY city;;tables
 SELECT 1 + 1 AS two
 SELECT x FROM (VALUES (1), (2)) AS t(x)
 SELECT * FROM (SELECT city, count(*) AS n FROM wide GROUP BY city) AS t ORDER BY n, city
+SELECT y, sum(v) AS s FROM (SELECT year(day) AS y, price * qty AS v, city FROM wide WHERE family = 'DAIRY') AS t WHERE city IS NOT NULL GROUP BY y ORDER BY y
+SELECT t.c, count(*) FROM (SELECT s.city AS c FROM sales f, stores s WHERE f.store = s.id) AS t GROUP BY t.c
+SELECT a, sum(b) FROM (SELECT family, price FROM wide) AS t(a, b) GROUP BY a
+SELECT sum(x * 2) FROM (SELECT price + 1 AS x FROM (SELECT price FROM sales WHERE qty > 1) AS u) AS t
+WITH t AS (SELECT city AS c, price - 1 AS p FROM wide) SELECT c, sum(p) AS s FROM t GROUP BY c HAVING s > 10 ORDER BY c
+WITH t AS (SELECT city AS c, price AS p FROM wide WHERE price > 3) SELECT (SELECT max(p) FROM t) - (SELECT min(p) FROM t) AS d
+SELECT DISTINCT c FROM (SELECT upper(city) AS c FROM wide) AS t
+SELECT k, sum(n) AS total FROM (SELECT family AS k, count(*) AS n FROM wide GROUP BY family, city) AS t GROUP BY k ORDER BY k
+SELECT city, count(*), sum(price) FROM sales LEFT JOIN stores ON store = id AND city = 'Quito' GROUP BY city
+SELECT city, count(*) FROM sales LEFT JOIN stores ON store = id AND area > 5 AND city IS NOT NULL JOIN items USING (item) GROUP BY city ORDER BY city
+SELECT n, count(*) FROM (SELECT stores.id, count(price) AS n FROM stores RIGHT JOIN sales ON store = id GROUP BY stores.id) AS t GROUP BY n
+SELECT sum(price) FROM sales, items WHERE (sales.item = items.item AND family = 'DAIRY' AND qty = 1) OR (sales.item = items.item AND family = 'EGGS' AND price > 3)
+SELECT count(*) FROM sales WHERE item IN (SELECT item FROM items WHERE weight > 2)
+SELECT count(*) FROM sales WHERE item NOT IN (SELECT item FROM items WHERE weight > 2)
+SELECT family, count(*), sum(weight) FROM items WHERE EXISTS (SELECT * FROM sales WHERE sales.item = items.item AND price > 10) GROUP BY family
+SELECT count(*) FROM items AS i WHERE EXISTS (SELECT 1 FROM sales AS s WHERE s.item = i.item AND s.qty > i.weight)
+SELECT avg(weight) AS a FROM items WHERE family <> 'EGGS' AND EXISTS (SELECT 1 FROM sales WHERE sales.item = items.item) HAVING count(*) > 0
+SELECT DISTINCT family FROM items WHERE EXISTS (SELECT 1 FROM sales WHERE sales.item = items.item AND qty = 4)

@@ -126,7 +126,10 @@ WRONG = {
     "SELECT count(*) FROM sales, items": "joins",
     "SELECT count(*) FROM sales JOIN items ON sales.store = items.item": "joins",
     "SELECT count(*) FROM sales LEFT JOIN items ON sales.item = items.item": "joins",
-    "SELECT count(*) FROM sales LEFT JOIN stores ON store = id AND city = 'Quito'": "joins",
+    "SELECT count(*) FROM sales LEFT JOIN stores ON store = id AND price > 5": "joins",
+    "SELECT count(*) FROM sales LEFT JOIN stores ON city = 'Quito'": "joins",
+    "SELECT count(*) FROM wide WHERE EXISTS (SELECT 1 FROM items WHERE items.item = wide.item)": "tables",
+    "SELECT count(*) FROM sales WHERE NOT EXISTS (SELECT 1 FROM items WHERE items.item = sales.item)": "tables",
     "SELECT count(*) FROM sales FULL JOIN stores ON store = id": "joins",
     "SELECT count(*) FROM stores JOIN sales ON store = id SEMI JOIN items USING (item)": "joins",
     "SELECT MEASURE(nope) FROM wide": "measures",
@@ -301,7 +304,7 @@ FALLBACKS = (
     "SELECT w.city, w.price FROM wide AS w WHERE w.family = 'DAIRY' ORDER BY ALL",
     "SELECT city, weight FROM stores, items ORDER BY ALL",
     "SELECT price, (SELECT count(*) FROM sales AS t WHERE t.price < s.price) FROM sales AS s ORDER BY ALL",
-    "WITH q AS (SELECT price FROM sales) SELECT sum(price) FROM q ORDER BY 1",
+    "WITH q AS (SELECT price FROM sales) SELECT price, count(*) OVER () FROM q ORDER BY ALL",
 )
 
 

@@ -20,6 +20,7 @@ from calitree.jointree.schema import Schema
 from calitree.query.aggregates import with_names
 from calitree.query.binder import MeasureLike, Question
 from calitree.query.formula import is_aggregate
+from calitree.query.grain import measure
 from calitree.sql.analysis import Resolved
 from calitree.sql.parser import parse_node, typed
 
@@ -47,6 +48,8 @@ class Direct(NamedTuple):
     columns: tuple[str, ...]
     in_order: bool
     """Whether the answer has them in this order."""
+    deleted: Mapping[str, str]
+    """By relation, the rows that are asked about as if they were not there."""
 
 
 class SelectBlock:
@@ -179,14 +182,14 @@ class SelectBlock:
             if self.key(node) in self.keys:
                 groups[name] = text_of(node)
             elif given is not None:
-                measures[name] = given
+                measures[name] = self.at_grain(given)
             else:
                 return None
         if len(groups) < len(self.groupings.expressions) or not measures:
             return None
         question = Question(groups, self.where(), measures, self.source.relations)
         columns = tuple(item.name for item in self.items)
-        return Direct(question, columns, columns == (*groups, *measures))
+        return Direct(question, columns, columns == (*groups, *measures), self.deleted())
 
     def _own_measure(self, node: exp.Expr) -> MeasureLike | None:
         """The measure that a node is by itself; None if it has groups, windows or queries in it too."""
@@ -203,6 +206,23 @@ class SelectBlock:
         if any(isinstance(part, exp.Column) and id(part) not in inside for part in parts):
             return None
         return text_of(node)
+
+    def at_grain(self, given: MeasureLike) -> MeasureLike:
+        """A measure, whose rows count once if others are joined for EXISTS."""
+        if not self.source.grain:
+            return given
+        if not isinstance(given, str):
+            raise refused(
+                "queries", "EXISTS that depends on the row, and a measure that is not SQL."
+            )
+        return measure(given, grain=list(self.source.grain))
+
+    def deleted(self) -> dict[str, str]:
+        """By relation, the rows that outer joins do not see."""
+        return {
+            relation: f"({' AND '.join(f'({text_of(node)})' for node in conditions)}) IS NOT TRUE"
+            for relation, conditions in self.source.optional.items()
+        }
 
     def where(self) -> str | None:
         """The condition of its questions."""

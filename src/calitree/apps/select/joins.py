@@ -17,7 +17,7 @@ from calitree.jointree.joins.join import ColumnName, Join, OuterJoin, Pair
 from calitree.jointree.remainder import remaining_joins, remaining_schema
 from calitree.jointree.schema import Schema
 from calitree.sql.analysis import Resolved
-from calitree.sql.parser import typed
+from calitree.sql.parser import conjuncts, typed
 
 
 class Reading(Protocol):
@@ -58,6 +58,8 @@ class Matching:
             pair = self.reader.pair(node)
             if pair is None:
                 filters.append(node)
+                common = map(self.reader.pair, _common(node))
+                equal += [pair for pair in common if pair is not None]
             else:
                 equal.append(pair)
                 wanted.append((pair, node))
@@ -128,6 +130,14 @@ class Matching:
         joins = self.schema.declared_joins(frozenset(self.relations))
         nearest = clause_text(among, [join for join in self.schema.joins if join in joins])
         return refused("joins", f"{text} The graph has FROM {nearest}.", self.reader.select)
+
+
+def _common(node: exp.Expr) -> list[exp.Expr]:
+    """What holds in all alternatives of a condition: (a AND b) OR (a AND c) implies a."""
+    if not isinstance(node.unnest(), exp.Or):
+        return []
+    first, *others = (list(conjuncts(branch)) for branch in node.unnest().flatten())
+    return [part for part in first if all(part in other for other in others)]
 
 
 def _equality(pair: Pair) -> exp.Expr:

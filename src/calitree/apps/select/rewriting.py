@@ -24,7 +24,9 @@ class OverAnswers(NamedTuple):
     constants: tuple[Mapping[str, int], ...]
     """For each question, columns that its answer has besides: those of GROUPING."""
     select: exp.Select
-    """The rest, over a table that is called `name`."""
+    """The rest, over a table with the answers."""
+    deleted: Mapping[str, str]
+    """By relation, the rows that are asked about as if they were not there."""
 
 
 class AnswerRewriter:
@@ -57,11 +59,11 @@ class AnswerRewriter:
                 rest.set(clause, self.block.select.args[clause].copy())
         if self.block.select.args.get("order") is not None:
             rest.set("order", self._order(self.block.select.args["order"]))
-        return OverAnswers(self._questions(), self._constants(), rest)
+        return OverAnswers(self._questions(), self._constants(), rest, self.block.deleted())
 
     def _questions(self) -> tuple[Question, ...]:
         where, relations = self.block.where(), self.block.source.relations
-        measures = self.measures or {"m0": "count(*)"}
+        measures = self.measures or {"m0": self.block.at_grain("count(*)")}
         texts = [text_of(node) for node in self.block.groupings.expressions]
         return tuple(
             Question({f"g{at}": texts[at] for at in sorted(chosen)}, where, measures, relations)
@@ -172,7 +174,9 @@ class AnswerRewriter:
     def _column(self, node: exp.Expr) -> exp.Expr:
         """The column of the answer that has an aggregate."""
         own = isinstance(node, exp.Anonymous)
-        given = self.block.known[node.expressions[0].name] if own else text_of(node)
+        given = self.block.at_grain(
+            self.block.known[node.expressions[0].name] if own else text_of(node)
+        )
         for name, known in self.measures.items():
             if known == given:
                 return exp.column(name, quoted=True)

@@ -7,13 +7,16 @@ equalities in WHERE. An equality that the graph does not have is a filter like a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from sqlglot import exp
 
 from calitree.apps.select.grammar import own_parts, refused
 from calitree.apps.select.joins import Matching
+from calitree.apps.select.semi_joins import with_semi_joins
+from calitree.apps.select.tables import tables_of
 from calitree.errors import CalitreeError, did_you_mean
 from calitree.jointree.joins.join import ColumnName, Join, Pair
 from calitree.jointree.schema import Relation, Schema, find_name
@@ -32,6 +35,10 @@ class GraphSource(NamedTuple):
     """Those that are joined; None for all of the graph."""
     filters: list[exp.Expr]
     """The conditions of the block that are no joins of the graph."""
+    grain: tuple[str, ...] = ()
+    """The relations whose rows count once, as others are there for EXISTS; none if each joined row counts."""
+    optional: Mapping[str, tuple[exp.Expr, ...]] = MappingProxyType({})
+    """Conditions on rows of relations that are the optional side of an outer join, which has them."""
 
 
 def source_of(select: exp.Select, schema: Schema, others: Collection[str]) -> GraphSource | None:
@@ -42,7 +49,8 @@ def source_of(select: exp.Select, schema: Schema, others: Collection[str]) -> Gr
     Raises:
         StatementError: It joins what the graph does not join, or joins it otherwise.
     """
-    tables = _tables(select)
+    outside = with_semi_joins(select, schema, others)
+    tables = tables_of(select)
     own = [t for t in tables if isinstance(t, exp.Table) and not _is(t, others)]
     if not own:
         return None
@@ -59,7 +67,7 @@ def source_of(select: exp.Select, schema: Schema, others: Collection[str]) -> Gr
         _qualify(select, {**named, own[0].alias_or_name.lower(): None})
         where = select.args.get("where")
         return GraphSource(None, [] if where is None else list(conjuncts(where.this)))
-    return _Reader(schema, select).source(own)
+    return _Reader(schema, select).source(own, outside)
 
 
 def _qualify(select: exp.Select, names: Mapping[str, str | None]) -> None:
@@ -85,27 +93,6 @@ def _is_wide(table: exp.Expr, schema: Schema) -> bool:
     return _is(table, (WIDE,))
 
 
-def _tables(select: exp.Select) -> list[exp.Expr]:
-    """All that FROM lists and joins."""
-    begin = select.args.get("from_")
-    if begin is None:
-        return []
-    return [
-        *_operands(begin.this),
-        *(t for j in select.args.get("joins") or [] for t in _operands(j.this)),
-    ]
-
-
-def _operands(node: exp.Expr) -> Iterator[exp.Expr]:
-    inner = node.this if isinstance(node, exp.Subquery) else node
-    if isinstance(inner, exp.Table):
-        yield inner
-        for join in inner.args.get("joins") or []:
-            yield from _operands(join.this)
-    else:
-        yield node
-
-
 class _Reader:
     """Reads the joins of one block."""
 
@@ -115,11 +102,13 @@ class _Reader:
         """In small letters, the relation of each table."""
         self.joins: list[Join] = []
         self.filters: list[exp.Expr] = []
+        self.optional: dict[str, tuple[exp.Expr, ...]] = {}
 
-    def source(self, tables: Iterable[exp.Table]) -> GraphSource:
-        """The block's tables, matched with the graph."""
+    def source(self, tables: Sequence[exp.Table], outside: int) -> GraphSource:
+        """The block's tables, matched with the graph; the first of them are `outside` of EXISTS."""
         for table in tables:
             self._name(table)
+        grain = tuple(self.names.values())[:outside]
         _qualify(self.select, self.names)
         self.names = {name.lower(): name for name in self.names.values()} | self.names
         begin = self.select.args["from_"].this
@@ -129,8 +118,23 @@ class _Reader:
         relations = tuple(n for n in self.schema.relations if n in self.names.values())
         where = self.select.args.get("where")
         conditions = [] if where is None else list(conjuncts(where.this))
-        match = Matching(self.schema, relations, self)
-        return GraphSource(relations, match.filters([*self.filters, *conditions]))
+        self._check_filters()
+        filters = Matching(self.schema, relations, self).filters([*self.filters, *conditions])
+        return GraphSource(relations, filters, grain, self.optional)
+
+    def _check_filters(self) -> None:
+        """An error if a condition of an inner join is below a join that keeps rows which fail it."""
+        keeps = any(join.how in ("right", "full") for join in self.joins)
+        nested = self.select.args["from_"].find(exp.Join) or any(
+            join.this.find(exp.Join) for join in self.select.args.get("joins") or []
+        )
+        if self.filters and (keeps or (nested and any(join.how != "inner" for join in self.joins))):
+            raise refused(
+                "joins",
+                "A condition of an inner join stands below an outer join here; put it into WHERE if that is "
+                "meant.",
+                self.filters[0],
+            )
 
     def _name(self, table: exp.Table) -> None:
         known = [name for name in self.schema.relations if name not in self.schema.matches]
@@ -168,16 +172,25 @@ class _Reader:
                 "joins", f"A {join.method or join.kind} join of tables is not answered.", join
             )
         pairs, rest = self._pairs(left, right, join)
-        if how != "inner" and (rest or not pairs):
-            raise refused(
-                "joins",
-                f"The {how} join of {' and '.join(sorted(right))} has a condition that is no equality of "
-                "columns of both sides.",
-                rest[0] if rest else join,
-            )
-        self.filters += rest
+        if how == "inner":
+            self.filters += rest
+        elif rest or not pairs:
+            self._set_optional(how, right, rest if pairs else [join])
         self.joins += [Join(a, b, ((x, y),), how) for (a, x), (b, y) in pairs]
         return right
+
+    def _set_optional(self, how: str, right: set[str], conditions: list[exp.Expr]) -> None:
+        """Conditions on the optional side of a left join: only rows for which they hold are partners."""
+        used = {self.column(c)[0] for node in conditions for c in node.find_all(exp.Column)}
+        is_join = isinstance(conditions[0], exp.Join)
+        if how != "left" or is_join or used != right or len(right) > 1:
+            raise refused(
+                "joins",
+                f"The {how} join of {' and '.join(sorted(right))} has a condition that is neither an equality "
+                "of columns of both sides nor about its optional side.",
+                conditions[0],
+            )
+        self.optional[next(iter(right))] = tuple(conditions)
 
     def _pairs(
         self, left: set[str], right: set[str], join: exp.Join

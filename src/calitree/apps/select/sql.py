@@ -167,17 +167,22 @@ def _answer(wide: WideTable, query: exp.Query, key: object) -> SqlResult:
 
 
 def _answer_direct(wide: WideTable, direct: Direct) -> SqlResult:
-    result = wide.ask(direct.question)
+    result = _without(wide, direct.deleted).ask(direct.question)
     if direct.in_order:
         return SqlResult([result])
     return SqlResult([result], result.arrow().select(list(direct.columns)))
 
 
 def _asked(wide: WideTable, statement: Statement) -> dict[str, list[Result]]:
-    return {
-        name: [wide.ask(question) for question in over.questions]
-        for name, over in statement.asked.items()
-    }
+    answers = {}
+    for name, over in statement.asked.items():
+        there = _without(wide, over.deleted)
+        answers[name] = [there.ask(question) for question in over.questions]
+    return answers
+
+
+def _without(wide: WideTable, deleted: Mapping[str, str]) -> WideTable:
+    return wide.what_if(delete=deleted) if deleted else wide
 
 
 def _finish(statement: Statement, rest: exp.Query, answers: Mapping[str, list[Result]]) -> pa.Table:
@@ -208,10 +213,14 @@ def _explained(
     statement = _statement(wide)
     direct = statement.direct(query)
     if direct is not None:
-        return wide.plan(*direct.question)
+        return _without(wide, direct.deleted).plan(*direct.question)
     statement.rewritten(query)
-    questions = [question for over in statement.asked.values() for question in over.questions]
-    return _plan([wide.plan(*question) for question in questions])
+    asked = [
+        (_without(wide, over.deleted), question)
+        for over in statement.asked.values()
+        for question in over.questions
+    ]
+    return _plan([there.plan(*question) for there, question in asked])
 
 
 def _plan(plans: list[Plan]) -> Plan:

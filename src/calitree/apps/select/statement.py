@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from calitree.apps.select.block import Direct, SelectBlock, names_of
 from calitree.apps.select.grammar import own_parts, refused
+from calitree.apps.select.merging import lists_rows, with_merged
 from calitree.apps.select.parameters import literal_of
 from calitree.apps.select.rewriting import AnswerRewriter, OverAnswers
 from calitree.apps.select.sources import source_of
@@ -47,8 +48,8 @@ class Statement:
         if not isinstance(query, exp.Select) or query.args.get("with_") is not None:
             return None
         if any(part is not query and isinstance(part, exp.Query) for part in query.walk()):
-            return None
-        block = self._block(query.copy(), ())
+            return None  # those in WHERE are answered first, and may be others next time
+        block = self._block(with_merged(query.copy()), ())
         return None if block is None else block.direct()
 
     def rewritten(self, query: exp.Query, tables: Collection[str] = ()) -> exp.Query:
@@ -56,11 +57,7 @@ class Statement:
         names = set(tables)
         with_ = query.args.get("with_")
         if with_ is not None:
-            for cte in with_.expressions:
-                if with_.args.get("recursive"):
-                    names.add(cte.alias.lower())
-                cte.set("this", self.rewritten(cte.this, names))
-                names.add(cte.alias.lower())
+            self._rewrite_ctes(query, with_, names)
         if isinstance(query, exp.Select):
             return self._select(query, names)
         if isinstance(query, exp.SetOperation):
@@ -70,8 +67,29 @@ class Statement:
             query.set("this", self.rewritten(query.this, names))
         return query
 
+    def _rewrite_ctes(self, query: exp.Query, with_: exp.With, names: set[str]) -> None:
+        """Rewrite the queries of WITH; one that only lists rows is put where it is named."""
+        for cte in list(with_.expressions):
+            name = cte.alias.lower()
+            if lists_rows(cte.this) and not with_.args.get("recursive"):
+                for table in list(query.find_all(exp.Table)):
+                    if table.name.lower() == name and not table.args.get("db"):
+                        alias = exp.TableAlias(
+                            this=exp.to_identifier(table.alias_or_name),
+                            columns=cte.args["alias"].columns,
+                        )
+                        table.replace(exp.Subquery(this=cte.this.copy(), alias=alias))
+                cte.pop()
+                continue
+            if with_.args.get("recursive"):
+                names.add(name)
+            cte.set("this", self.rewritten(cte.this, names))
+            names.add(name)
+        if not with_.expressions:
+            query.set("with_", None)
+
     def _select(self, query: exp.Select, names: Collection[str]) -> exp.Select:
-        block = self._block(query, names)
+        block = self._block(with_merged(query), names)
         if block is None:
             rest = query
         else:
@@ -102,7 +120,11 @@ class Statement:
         for part in list(own_parts(whole)):
             if not isinstance(part, exp.Query):
                 continue
-            values, parent = self._values(part, names), part.parent
+            parent = part.parent
+            inner = part.this if isinstance(part, exp.Subquery) else part
+            if isinstance(parent, exp.In | exp.Exists) and lists_rows(inner):
+                inner.set("distinct", exp.Distinct())  # how often a value is there does not matter
+            values = self._values(part, names)
             if isinstance(parent, exp.Exists):
                 parent.replace(exp.true() if values else exp.false())
             elif isinstance(parent, exp.In) and not values:
