@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from calitree.calibration.branch import Branch
 from calitree.calibration.calibrate import is_calibrated
-from calitree.calibration.executor import answer, plan
+from calitree.calibration.executor import plan
 from calitree.calibration.planning.plan import Plan
 from calitree.calibration.snapshot import Snapshot
 from calitree.calibration.state import Mode, TreeState
@@ -21,8 +21,7 @@ from calitree.memory.report import Holding, Memory
 from calitree.progress import Progress
 from calitree.query.binder import MeasureLike, Measures, Question
 from calitree.query.groups import GroupBy
-from calitree.results.inflation import inflation
-from calitree.results.result import Result
+from calitree.results.result import Asked, Result
 from calitree.saved.location import Saves, unchanged_since
 from calitree.saved.reader import read_tree
 
@@ -242,18 +241,8 @@ class TreeView:
             >>> wide.ask(Question(group_by=["store"])).rows()
             [{'store': 1, 'revenue': 30}, {'store': 2, 'revenue': 5}]
         """
-        branch, head = self.branch, self.branch.head
-        engine, is_main = branch.state.engine, branch.is_main
-
-        def rows(other: Question) -> list[dict[str, Any]]:
-            return Result(engine, answer(head, other, is_main)).rows()
-
         try:
-            return Result(
-                engine,
-                answer(head, question, is_main),
-                lambda: inflation(rows, question, head.state.measures),
-            )
+            return Asked(self.branch.head, question, self.branch.is_main).result()
         except RecursionError:
             raise QueryError(STACK_USED_UP) from None
 

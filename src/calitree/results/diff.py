@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sqlglot import exp
-
 from calitree.cache import cached_property
 from calitree.errors import QueryError
 from calitree.grouping import canonical
 from calitree.query.binder import Measures, Question
 from calitree.query.groups import GroupBy
+from calitree.results.changes import changes, is_number
 from calitree.results.result import Result
 from calitree.results.tabular import Tabular
 
@@ -102,10 +101,8 @@ class Difference(Tabular):
                 sides.append([by_key.get(key) for key in changed])
             columns[f"{name}_before"] = pa.array(sides[0], dtype)
             columns[f"{name}_after"] = pa.array(sides[1], dtype)
-            if _is_number(dtype):
-                absent = 0 if isinstance(measure.plain, exp.Count | exp.Sum) else None
-                changes = [_change(a, b, absent) for a, b in zip(*sides, strict=True)]
-                columns[f"{name}_change"] = _numbers(changes, dtype)
+            if is_number(dtype):
+                columns[f"{name}_change"] = changes(measure, sides, dtype)
         return pa.table(columns)
 
 
@@ -113,12 +110,6 @@ def _ask_elsewhere(question: Question) -> tuple[Result, Result]:
     raise QueryError(
         "This comparison was pickled, without the tree: compare other groups where the tree is."
     )
-
-
-def _change(before: Any, after: Any, absent: int | None) -> Any:
-    before = absent if before is None else before
-    after = absent if after is None else after
-    return None if before is None or after is None else after - before
 
 
 def _by_key(
@@ -133,24 +124,3 @@ def _same(old: dict[str, Any], new: dict[str, Any], names: Iterable[str]) -> boo
     # As tuples, since NaN is not equal to itself, but there is only one here.
     before, after = (tuple(canonical(row[name]) for name in names) for row in (old, new))
     return before == after
-
-
-def _is_number(dtype: pa.DataType) -> bool:
-    import pyarrow as pa
-
-    kinds = pa.types
-    return bool(kinds.is_integer(dtype) or kinds.is_floating(dtype) or kinds.is_decimal(dtype))
-
-
-def _numbers(values: list[Any], dtype: pa.DataType) -> pa.Array:
-    """Differences, which may need a digit more than what they are of, and a sign."""
-    import pyarrow as pa
-
-    from calitree.sql.kernels.values import MAX_DIGITS
-
-    if pa.types.is_integer(dtype):
-        fits = all(value is None or -(2**63) <= value < 2**63 for value in values)
-        return pa.array(values, pa.int64() if fits else pa.decimal128(MAX_DIGITS, 0))
-    if pa.types.is_decimal(dtype):
-        dtype = pa.decimal128(MAX_DIGITS, dtype.scale)
-    return pa.array(values, dtype)

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from calitree.errors import QueryError
-from calitree.query.binder import MeasureLike, Question
+from calitree.query.binder import MeasureLike
 from calitree.query.grain import GrainMeasure
 
-Ask = Callable[[Question], list[dict[str, Any]]]
-"""The rows that answer a question."""
+if TYPE_CHECKING:
+    from calitree.results.result import Asked
 
 
-def inflation(
-    ask: Ask, question: Question, known: Mapping[str, MeasureLike]
-) -> dict[str, float | None]:
+def inflation(asked: Asked) -> dict[str, float | None]:
     """For each measure of a question, its total over joined rows divided by that at its grain.
 
     A measure without a grain is compared with the grain of the relations that own its columns. None if there
     is no such ratio: the measure is no number or zero, is not SQL, or cannot be at that grain.
     """
-    measures = known if question.measures is None else question.measures
+    known, measures = asked.snapshot.state.measures, asked.question.measures
+    measures = known if measures is None else measures
     chosen = measures if isinstance(measures, Mapping) else {name: known[name] for name in measures}
-    return {name: _ratio(ask, question, given) for name, given in chosen.items()}
+    return {name: _ratio(asked, given) for name, given in chosen.items()}
 
 
-def _ratio(ask: Ask, question: Question, given: MeasureLike) -> float | None:
+def _ratio(asked: Asked, given: MeasureLike) -> float | None:
     if not isinstance(given, str | GrainMeasure):
         return None
     text = given if isinstance(given, str) else given.text
@@ -36,7 +35,7 @@ def _ratio(ask: Ask, question: Question, given: MeasureLike) -> float | None:
         "once": GrainMeasure(text, grain or "owner"),
     }
     try:
-        (row,) = ask(Question((), question.where, both, question.relations))
+        (row,) = asked.other(asked.question._replace(group_by=(), measures=both)).rows()
     except QueryError:
         return None
     try:

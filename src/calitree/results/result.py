@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from calitree.cache import cached_property
-from calitree.calibration.executor import Answer
+from calitree.calibration.executor import Answer, answer
 from calitree.calibration.folding.held import HeldTable, HeldTables
 from calitree.calibration.planning.plan import Plan
+from calitree.calibration.snapshot import Snapshot
 from calitree.engines.api.protocol import Engine, on_spark
 from calitree.engines.spark.session import spark_session
 from calitree.errors import QueryError
 from calitree.interrupts import run
-from calitree.query.binder import Query
+from calitree.query.binder import Query, Question
+from calitree.query.shift.period import Period
 from calitree.results.having import Selected
+from calitree.results.inflation import inflation
 from calitree.results.tabular import Tabular, text_of
 from calitree.types import Kind, kind_of_arrow
 
@@ -22,7 +26,28 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from calitree.results.compare import Comparison
     from calitree.results.rollup import Groups
+    from calitree.results.running import Cumulative
+    from calitree.results.share import Shares
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A question at one version. What it computes is kept as that of the tree itself if `is_main`."""
+
+    snapshot: Snapshot
+    question: Question
+    is_main: bool
+
+    def result(self) -> Result:
+        """The answer, which can ask other questions at this version."""
+        answered = answer(self.snapshot, self.question, self.is_main)
+        return Result(self.snapshot.state.engine, answered, self)
+
+    def other(self, question: Question) -> Result:
+        """The answer to another question at the same version."""
+        return replace(self, question=question).result()
 
 
 class Result(Tabular):
@@ -37,14 +62,9 @@ class Result(Tabular):
     Cuenca  5
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        answer: Answer,
-        inflation: Callable[[], dict[str, float | None]] | None = None,
-    ) -> None:
+    def __init__(self, engine: Engine, answer: Answer, asked: Asked | None = None) -> None:
         self._engine: Any = HeldTables() if isinstance(answer.table, HeldTable) else engine
-        self._answer, self._inflation = answer, inflation
+        self._answer, self._asked = answer, asked
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Its rows are pickled, not the tables that they were computed from."""
@@ -82,9 +102,17 @@ class Result(Tabular):
         >>> wide.query(["city"], measures={"codes": "sum(stores.id)"}).inflation
         {'codes': 1.3333333333333333}
         """
-        if self._inflation is None:
-            raise QueryError("This result was pickled, without the tree: ask for inflation there.")
-        return self._inflation()
+        return inflation(self.asked)
+
+    @property
+    def asked(self) -> Asked:
+        """The question as it was asked, and the version that has answered it."""
+        if self._asked is None:
+            raise QueryError(
+                "This result was pickled, without the tree: ask for inflation and comparisons where the "
+                "tree is."
+            )
+        return self._asked
 
     @property
     def columns(self) -> list[str]:
@@ -142,6 +170,88 @@ class Result(Tabular):
         [{'city': 'Quito', 'revenue': 30}]
         """
         return Selected(self, condition)
+
+    def compare(
+        self, period: str | int, by: str | None = None, on: str | None = None
+    ) -> Comparison:
+        """Put each group beside the same group a period earlier.
+
+        A group by a date or timestamp, as it is or truncated (`date_trunc('month', day)`), is compared with
+        the group of its value less the period. Conditions on that column, and other groups that are
+        computed from it, are asked of the earlier time.
+
+        Args:
+            period: An interval (`"1 year"`, `"3 months"`, `"52 weeks"`); one that is negative is later. A
+                whole number for a column of integers.
+            by: The group that is the time, if several may be, or that is a column of integers.
+            on: The column that has the time, if the question is not grouped by it, or has filters on
+                several. Filters on other columns then stay as they are.
+
+        Returns:
+            The groups that are there now or were before, with columns `n`, `n_before`, and for numbers
+            `n_change` and `n_ratio`, for each measure `n`.
+
+        Raises:
+            QueryError: Which time is compared, or what it was then, cannot be told; or the result was
+                pickled.
+
+        >>> wide.query(["price"], where="price > 9").compare(10, by="price").rows()[0]
+        {'price': 10, 'revenue': 10, 'revenue_before': None, 'revenue_change': 10, 'revenue_ratio': None}
+        """
+        from calitree.results.compare import Comparison
+
+        return Comparison(self, Period.read(period), by, on)
+
+    def cumulative(
+        self,
+        by: str | Sequence[str] | None = None,
+        measures: Sequence[str] | None = None,
+        descending: bool = False,
+    ) -> Cumulative:
+        """Run each measure along a group: over all rows up to there, within the other groups.
+
+        Averages, extremes and deviations are those of all these rows, too.
+
+        Args:
+            by: The group, or groups, in whose order; by default the only one, or the only date.
+            measures: Names of measures; by default all.
+            descending: Whether to begin with the greatest. NULL comes last in both orders.
+
+        Returns:
+            The groups in this order, with the columns `n` and `n_cumulative` for each measure `n`.
+
+        Raises:
+            QueryError: There is no such group, or the measures of these groups cannot be put together.
+
+        >>> wide.query(["price"]).cumulative().rows()[1]
+        {'price': 10, 'revenue': 10, 'revenue_cumulative': 15}
+        """
+        from calitree.results.running import Cumulative
+
+        return Cumulative(self, by, measures, descending)
+
+    def share(
+        self, within: str | Sequence[str] = (), measures: Sequence[str] | None = None
+    ) -> Shares:
+        """Divide each measure by its total.
+
+        Args:
+            within: Groups that have a total each; by default there is one of all.
+            measures: Names of measures, which must be counts or sums; by default all.
+
+        Returns:
+            The groups, with the columns `n` and `n_share` for each measure `n`; NULL where the total is
+            zero.
+
+        Raises:
+            QueryError: There is no such group, or a measure does not add up.
+
+        >>> wide.query(["price"], where="price > 5").share().rows()[0]["revenue_share"]
+        0.3333333333333333
+        """
+        from calitree.results.share import Shares
+
+        return Shares(self, within, measures)
 
     def spark(self) -> Any:
         """As a Spark DataFrame. An answer that is on Spark is not brought to this process.

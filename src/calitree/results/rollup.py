@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from calitree.cache import cached_property
 from calitree.calibration.message import column_names
@@ -46,6 +47,16 @@ class Key:
         """Encode a column; NULL is a value."""
         encoded = contiguous(column).dictionary_encode(null_encoding="encode")
         return cls(np.asarray(encoded.indices).astype(np.int64), encoded.dictionary)
+
+    def ranks(self, descending: bool = False) -> Array:
+        """For each group the place of its value in their order; NULL is last in both."""
+        order = np.asarray(pc.array_sort_indices(self.values))  # NaN comes last, as the largest
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        if descending:
+            is_known = np.asarray(self.values.is_valid())
+            rank = np.where(is_known, np.count_nonzero(is_known) - 1 - rank, rank)
+        return rank[self.codes]
 
     def arrow(self) -> pa.Array:
         """The column, decoded."""
@@ -107,6 +118,11 @@ class Groups(Tabular):
         return Groups._of, (self._projection, self._key_columns, self._absorbed, self._size)
 
     @property
+    def keys(self) -> list[str]:
+        """The group-by columns."""
+        return list(self._keys)
+
+    @property
     def columns(self) -> list[str]:
         """The group-by columns, then the measures."""
         return [*self._keys, *(name for name, _ in self._projection.query.measures)]
@@ -126,9 +142,7 @@ class Groups(Tabular):
         >>> wide.query(["city", "price"]).groups.by(["city"]).rows()
         [{'city': 'Quito', 'revenue': 30}, {'city': 'Cuenca', 'revenue': 5}]
         """
-        for name in group_by:
-            if name not in self._keys:
-                raise QueryError(f"{name!r} is not grouped by.{did_you_mean(name, self._keys)}")
+        self._check(group_by)
         chosen = {name: self._keys[name] for name in group_by}
         if chosen:
             numbers, firsts = number_groups(list(chosen.values()))
@@ -137,6 +151,13 @@ class Groups(Tabular):
         keys = {name: replace(key, codes=key.codes[firsts]) for name, key in chosen.items()}
         parts = [part.summed(numbers, len(firsts)) for part in self._parts]
         return Groups(self._projection, keys, parts, len(firsts))
+
+    def _check(self, group_by: Sequence[str]) -> None:
+        for name in group_by:
+            if name not in self._keys:
+                raise QueryError(
+                    f"{name!r} is not grouped by.{did_you_mean(str(name), self._keys)}"
+                )
 
     def without(self) -> Groups:
         """For each group the measures over all the others: what they would be without its rows.
@@ -149,6 +170,38 @@ class Groups(Tabular):
         """
         parts = [part.others() for part in self._parts]
         return Groups(self._projection, self._keys, parts, self._size)
+
+    def running(self, by: Sequence[str], descending: bool = False) -> tuple[Groups, Groups]:
+        """The groups in the order of some columns, within the others, and the measures up to each.
+
+        Args:
+            by: Some of the group-by columns.
+            descending: Whether the greatest comes first. NULL is last in both orders.
+
+        Returns:
+            The same groups in this order, and with the measures of all up to each.
+
+        Raises:
+            QueryError: The answer is not grouped by one of them.
+
+        >>> wide.query(["price"], measures={"mean": "avg(price)"}).groups.running(["price"])[1].rows()[1]
+        {'price': 10, 'mean': 7.5}
+        """
+        self._check(by)
+        others = [key for name, key in self._keys.items() if name not in by]
+        along = [self._keys[name].ranks(descending) for name in by]
+        within = [key.ranks() for key in others]
+        order = np.lexsort([*along[::-1], *within[::-1]])
+        keys = {name: replace(key, codes=key.codes[order]) for name, key in self._keys.items()}
+        parts = [part.taken(order) for part in self._parts]
+        is_first = np.zeros(self._size, bool)
+        is_first[:1] = True
+        for ranks in within:
+            is_first[1:] |= np.diff(ranks[order]) != 0
+        starts = np.flatnonzero(is_first).tolist()
+        sums = [part.running(starts) for part in parts]
+        groups = (Groups(self._projection, keys, each, self._size) for each in (parts, sums))
+        return next(groups), next(groups)
 
     def plus(self, other: Groups) -> Groups:
         """The groups of two answers together.

@@ -52,6 +52,15 @@ class Summand:
             after[:-1] = self.plus.accumulate(self.values[:0:-1])[::-1]
         return replace(self, values=self.plus(before, after))
 
+    def running(self, starts: Sequence[int]) -> Summand:
+        """For each value the ⊕-sum from the last start on, which is the first of some values, up to it."""
+        parts = np.split(self.values, starts[1:])
+        return replace(self, values=np.concatenate([self.plus.accumulate(p) for p in parts]))
+
+    def taken(self, rows: Array) -> Summand:
+        """The values of these groups, in this order."""
+        return replace(self, values=self.values[rows])
+
     def columns(self) -> dict[str, pa.Array]:
         """The values as a column of an absorbed table."""
         return {self.name: self.back(self.values)}
@@ -72,6 +81,16 @@ class CovarianceSummand:
         """For each group the ⊕-sum of all the others, from both ends."""
         before, after = running_merges(self.matrix), running_merges(self.matrix[:, ::-1])[:, ::-1]
         return replace(self, matrix=merged(before, after))
+
+    def running(self, starts: Sequence[int]) -> CovarianceSummand:
+        """For each group the ⊕-sum from the last start on up to it."""
+        parts = np.split(self.matrix, starts[1:], axis=1)
+        sums = [merged(running_merges(part), part) for part in parts]
+        return replace(self, matrix=np.concatenate(sums, axis=1))
+
+    def taken(self, rows: Array) -> CovarianceSummand:
+        """The values of these groups, in this order."""
+        return replace(self, matrix=self.matrix[:, rows])
 
     def columns(self) -> dict[str, pa.Array]:
         """The components as columns of an absorbed table."""
