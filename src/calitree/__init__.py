@@ -18,7 +18,8 @@ Instead of dictionaries, relations are Arrow tables, pandas, Polars or Spark fra
 What is exported:
 
 * `JoinGraph`, `WideTable`, `open`: a graph declared, a tree calibrated, a saved tree opened;
-* `Result`, `Difference`, `Groups`, `Selected`, `Plan`, `MessageKey`: what comes back;
+* `Result`, `Groups`, `Selected`, `PeriodComparison`, `Cumulative`, `Shares`, `Difference`, `Plan`,
+  `MessageKey`: what comes back;
 * `measure`, `GrainMeasure`: measures that count each row of a relation once;
 * `aggregate`, `CustomMeasure`, `Semiring`, `semiring`: measures beyond SQL's aggregates;
 * `Question`, `Bag`, `Hypertree`, `Joinable`: questions, trees and relations to add as values;
@@ -85,17 +86,23 @@ if TYPE_CHECKING:
     from calitree.apps.search import Score, Scored, Search
     from calitree.apps.select import SqlResult
     from calitree.apps.verify import Check, Verification
+    from calitree.results.compare import PeriodComparison
     from calitree.results.rollup import Groups
+    from calitree.results.running import Cumulative
+    from calitree.results.share import Shares
 
 _LAZY = {
     "Check": "calitree.apps.verify",
     "Cube": "calitree.apps.cube",
+    "Cumulative": "calitree.results.running",
     "Estimate": "calitree.apps.cube",
     "Explanation": "calitree.apps.explain.explanation",
     "Groups": "calitree.results.rollup",
+    "PeriodComparison": "calitree.results.compare",
     "Score": "calitree.apps.search",
     "Scored": "calitree.apps.search",
     "Search": "calitree.apps.search",
+    "Shares": "calitree.results.share",
     "SqlResult": "calitree.apps.select",
     "Verification": "calitree.apps.verify",
 }
@@ -112,6 +119,7 @@ __all__ = [
     "Check",
     "ConflictError",
     "Cube",
+    "Cumulative",
     "CustomMeasure",
     "DamagedError",
     "DamagedRelationError",
@@ -139,6 +147,7 @@ __all__ = [
     "MissingRelationError",
     "MixedRelationsError",
     "ModelError",
+    "PeriodComparison",
     "Plan",
     "QueryError",
     "Question",
@@ -151,6 +160,7 @@ __all__ = [
     "Search",
     "Selected",
     "Semiring",
+    "Shares",
     "SqlResult",
     "StatementError",
     "Status",

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from calitree.calibration.branch import Branch
 from calitree.calibration.calibrate import is_calibrated
-from calitree.calibration.executor import plan
+from calitree.calibration.executor import answer, plan
 from calitree.calibration.planning.plan import Plan
 from calitree.calibration.snapshot import Snapshot
 from calitree.calibration.state import Mode, TreeState
@@ -21,7 +21,8 @@ from calitree.memory.report import Holding, Memory
 from calitree.progress import Progress
 from calitree.query.binder import MeasureLike, Measures, Question
 from calitree.query.groups import GroupBy
-from calitree.results.result import Asked, Result
+from calitree.results.asked import Asked
+from calitree.results.result import Result
 from calitree.saved.location import Saves, unchanged_since
 from calitree.saved.reader import read_tree
 
@@ -241,8 +242,14 @@ class TreeView:
             >>> wide.ask(Question(group_by=["store"])).rows()
             [{'store': 1, 'revenue': 30}, {'store': 2, 'revenue': 5}]
         """
+        head, is_main = self.branch.head, self.branch.is_main
+
+        def ask(asked: Question) -> Result:
+            answered = answer(head, asked, is_main)
+            return Result(head.state.engine, answered, Asked(head, asked, ask))
+
         try:
-            return Asked(self.branch.head, question, self.branch.is_main).result()
+            return ask(question)
         except RecursionError:
             raise QueryError(STACK_USED_UP) from None
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from calitree.cli.streams import show, show_data
 from calitree.errors import QueryError, did_you_mean
 from calitree.interrupts import run
-from calitree.results.result import Result
+from calitree.results.tabular import Tabular
 from calitree.storage.filesystem import check_path
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def check_format(form: str, output: Path | None) -> None:
         raise QueryError("Parquet goes into a file: say --output FILE.")
 
 
-def write(result: Result, form: str, output: Path | None) -> None:
+def write(result: Tabular, form: str, output: Path | None) -> None:
     """Write an answer to a file, or to standard output."""
     if output is None:
         text = rendered(result, form)
@@ -41,7 +41,7 @@ def write(result: Result, form: str, output: Path | None) -> None:
         raise QueryError(f"Cannot write {output}: {error.strerror}.") from error
 
 
-def rendered(result: Result, form: str) -> str:
+def rendered(result: Tabular, form: str) -> str:
     """An answer in one of the formats that are text."""
     if form == "table":
         return f"{result.text()}\n" if len(result) else f"{result.text()}\n0 rows\n"
@@ -55,7 +55,7 @@ def json_line(value: Any) -> str:
     return json.dumps(_plain(value), ensure_ascii=False, default=str) + "\n"
 
 
-def _parquet(result: Result) -> memoryview:
+def _parquet(result: Tabular) -> memoryview:
     import pyarrow as pa
     from pyarrow import parquet
 

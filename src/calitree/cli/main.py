@@ -18,6 +18,7 @@ from calitree.cli.functions import functions
 from calitree.cli.model import ModelFile
 from calitree.cli.options import (
     Allow,
+    Compare,
     EngineName,
     Grace,
     InProcess,
@@ -25,11 +26,13 @@ from calitree.cli.options import (
     MemoryLimit,
     Model,
     Remote,
+    Running,
+    Share,
     Tree,
     Version,
     chosen_engine,
 )
-from calitree.cli.questions import groups, measures
+from calitree.cli.questions import beside, groups, measures
 from calitree.cli.streams import arguments, failed, prepare, show, tell
 from calitree.engines.spark.session.startup import warm_up as archive_classes
 from calitree.errors import CalitreeError
@@ -164,6 +167,9 @@ def query(
     relation: Annotated[
         list[str] | None, typer.Option(help="Join only these relations. Repeatable.")
     ] = None,
+    compare: Compare = None,
+    cumulative: Running = False,
+    share: Share = False,
     form: Annotated[
         str, typer.Option("--format", "-f", help="One of table, csv, json, parquet.")
     ] = "table",
@@ -184,6 +190,7 @@ def query(
         calitree query tree --by stores.city --where "family = 'DAIRY'"
         calitree query tree --by family -m revenue -m "dearest=max(price)"
         calitree query tree --by "month=month(day)" --format csv --output months.csv
+        calitree query tree --by "month(day)" --where "year(day) = 2013" --compare "1 year"
 
     \b
     table    aligned text; fractions have six digits
@@ -203,7 +210,7 @@ def query(
         show(str(wide.plan(**asked)))
         return
     result = wide.query(**asked)
-    write(result, form, output)
+    write(beside(result, compare, cumulative, share), form, output)
     for warning in wide.plan(**asked).warnings:
         notice(warning)
     if not result.exact:

@@ -30,6 +30,17 @@ Allow = Annotated[
         "somebody else has saved the tree. Repeatable."
     ),
 ]
+Compare = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PERIOD", help="Beside each group the same a period earlier, such as '1 year'."
+    ),
+]
+Running = Annotated[
+    bool,
+    typer.Option("--cumulative", help="Beside each measure the one of all rows up to this group."),
+]
+Share = Annotated[bool, typer.Option("--share", help="Beside each measure its share of the total.")]
 Grace = Annotated[
     float,
     typer.Option(

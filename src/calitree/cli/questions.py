@@ -10,6 +10,8 @@ from calitree.errors import CalitreeError, QueryError, did_you_mean
 from calitree.jointree.schema import Schema
 from calitree.query.binder import MeasureLike
 from calitree.query.groups import GroupBy
+from calitree.results.result import Result
+from calitree.results.tabular import Tabular
 
 NAMED = re.compile(r"\s*([^\W\d]\w*)\s*=\s*(.+)", re.DOTALL)
 """A new measure: its name, and its SQL."""
@@ -60,3 +62,14 @@ def measures(given: list[str] | None, known: Mapping[str, MeasureLike]) -> Any:
             raise QueryError(f"There are two measures {name!r}; give one another name.")
         chosen[name] = measure
     return chosen
+
+
+def beside(result: Result, compare: str | None, cumulative: bool, share: bool) -> Tabular:
+    """A result, or what one of these options puts beside its measures."""
+    if (compare is not None) + cumulative + share > 1:
+        raise QueryError("Give one of --compare, --cumulative and --share.")
+    if compare is not None:
+        return result.compare(compare)
+    if cumulative:
+        return result.cumulative()
+    return result.share() if share else result

@@ -17,8 +17,8 @@ from calitree.query.binder import Question
 from calitree.query.shift.moved import Moved
 from calitree.query.shift.period import Period
 from calitree.query.shift.times import Times
+from calitree.results.asked import Asked, ResultLike
 from calitree.results.changes import changes, check_new_names, is_number, ratios
-from calitree.results.result import Result
 from calitree.results.rollup import matching_rows
 from calitree.results.summands import Array, same_type
 from calitree.results.tabular import Tabular
@@ -32,7 +32,7 @@ MAX_CALENDAR_ROWS = 200_000
 """Of a relation that may have one row for each time: five centuries of days, or 23 years of hours."""
 
 
-class Comparison(Tabular):
+class PeriodComparison(Tabular):
     """Each group of a result beside the same group a period earlier.
 
     Made by `Result.compare`. A measure `n` gives the columns `n` and `n_before`, and if it is a number
@@ -47,12 +47,19 @@ class Comparison(Tabular):
     {'price': 20, 'revenue': 20, 'revenue_before': 10, 'revenue_change': 10, 'revenue_ratio': 2.0}
     """
 
-    def __init__(self, result: Result, period: Period, by: str | None, on: str | None) -> None:
-        times = Times(result.asked.snapshot.schema, result.asked.question, result.query)
+    def __init__(
+        self,
+        result: ResultLike,
+        asked: Asked,
+        period: Period,
+        by: str | None = None,
+        on: str | None = None,
+    ) -> None:
+        times = Times(asked.snapshot.schema, asked.question, result.query)
         time = times.column(period, by, on)
         times.refuse_moving_measures(time)
         if on is None:
-            _refuse_other_times(result, times, time)
+            _refuse_other_times(asked, times, time)
         self.result, self._period = result, period
         self._timed = times.timed(time, period)
         measures = dict(result.query.measures)
@@ -68,11 +75,11 @@ class Comparison(Tabular):
                 f"{period.text} earlier."
             )
 
-        def earlier(days: int) -> Result:
+        def earlier(days: int) -> ResultLike:
             if not is_moved:
                 return result
             moved = Moved(times, time, period.with_days(days))
-            return result.asked.other(moved.question(self._timed))
+            return asked.ask(moved.question(self._timed))
 
         self.before = earlier(0)
         self._clamped = {days: earlier(days) for days in np.unique(self._excess).tolist() if days}
@@ -131,7 +138,7 @@ class Comparison(Tabular):
         return pa.table(columns)
 
     def _values(
-        self, name: str, befores: Sequence[Result], partners: Array, only_before: int
+        self, name: str, befores: Sequence[ResultLike], partners: Array, only_before: int
     ) -> tuple[pa.Array, pa.Array]:
         """The values of a measure now and before, of one type."""
         now, *others = (_column(result, name) for result in (self.result, *befores))
@@ -143,7 +150,7 @@ class Comparison(Tabular):
         before = pa.concat_arrays(others).take(pa.array(partners, mask=partners < 0))
         return pa.concat_arrays([now, pa.nulls(only_before, dtype)]), before
 
-    def _partners(self, before: Result) -> Array:
+    def _partners(self, before: ResultLike) -> Array:
         """For each group the row of the earlier answer that it is compared with; -1 if there is none."""
         names = [name for name, _ in self.result.query.group_by]
         if not names:
@@ -177,7 +184,7 @@ class Comparison(Tabular):
         return rows
 
 
-def _column(result: Result, name: str) -> pa.Array:
+def _column(result: ResultLike, name: str) -> pa.Array:
     return contiguous(result.arrow().column(name))
 
 
@@ -190,7 +197,7 @@ def _evaluated(move: Any, column: pa.Array) -> pa.Array:
     return values.cast(column.type) if kind.is_temporal else values
 
 
-def _refuse_other_times(result: Result, times: Times, time: str) -> None:
+def _refuse_other_times(asked: Asked, times: Times, time: str) -> None:
     """An error if a condition that stays as it is may be one on the time too."""
     schema = times.schema
     owners = [name for name, _ in schema.attributes[time].columns if name in times.joined]
@@ -204,19 +211,19 @@ def _refuse_other_times(result: Result, times: Times, time: str) -> None:
                     "to stay as it is."
                 )
         calendars = {beside[other] for other in others if other in beside}
-        if any(_is_calendar(result, times, name, time) for name in sorted(calendars)):
+        if any(_is_calendar(asked, times, name, time) for name in sorted(calendars)):
             raise QueryError(
                 f"The filter {condition} may be one on the time too, as each {time} has one row. Write it "
                 f"over {time}, or give on={time!r} if it is to stay as it is."
             )
 
 
-def _is_calendar(result: Result, times: Times, relation: str, time: str) -> bool:
+def _is_calendar(asked: Asked, times: Times, relation: str, time: str) -> bool:
     """Whether a relation has one row for each time, so that its other columns follow from the time."""
     rows = times.schema.rows(relation)
     if rows > MAX_CALENDAR_ROWS:
         return False
     column = times.schema.columns_of[relation][time]
     name = exp.column(column, table=relation, quoted=True).sql()
-    counted = result.asked.other(Question([name], None, {"n": "count(*)"}, [relation]))
+    counted = asked.ask(Question([name], None, {"n": "count(*)"}, [relation]))
     return len(counted) == rows

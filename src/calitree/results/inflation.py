@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from calitree.errors import QueryError
 from calitree.query.binder import MeasureLike
 from calitree.query.grain import GrainMeasure
-
-if TYPE_CHECKING:
-    from calitree.results.result import Asked
+from calitree.results.asked import Asked
 
 
 def inflation(asked: Asked) -> dict[str, float | None]:
@@ -35,7 +32,7 @@ def _ratio(asked: Asked, given: MeasureLike) -> float | None:
         "once": GrainMeasure(text, grain or "owner"),
     }
     try:
-        (row,) = asked.other(asked.question._replace(group_by=(), measures=both)).rows()
+        (row,) = asked.ask(asked.question._replace(group_by=(), measures=both)).rows()
     except QueryError:
         return None
     try:

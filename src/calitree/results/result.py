@@ -3,51 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from calitree.cache import cached_property
-from calitree.calibration.executor import Answer, answer
+from calitree.calibration.executor import Answer
 from calitree.calibration.folding.held import HeldTable, HeldTables
 from calitree.calibration.planning.plan import Plan
-from calitree.calibration.snapshot import Snapshot
 from calitree.engines.api.protocol import Engine, on_spark
 from calitree.engines.spark.session import spark_session
 from calitree.errors import QueryError
 from calitree.interrupts import run
-from calitree.query.binder import Query, Question
+from calitree.query.binder import Query
 from calitree.query.shift.period import Period
+from calitree.results.asked import Asked
 from calitree.results.having import Selected
 from calitree.results.inflation import inflation
-from calitree.results.tabular import Tabular, text_of
+from calitree.results.tabular import Tabular
 from calitree.types import Kind, kind_of_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from calitree.results.compare import Comparison
+    from calitree.results.compare import PeriodComparison
     from calitree.results.rollup import Groups
     from calitree.results.running import Cumulative
     from calitree.results.share import Shares
-
-
-@dataclass(frozen=True, eq=False)
-class Asked:
-    """A question at one version. What it computes is kept as that of the tree itself if `is_main`."""
-
-    snapshot: Snapshot
-    question: Question
-    is_main: bool
-
-    def result(self) -> Result:
-        """The answer, which can ask other questions at this version."""
-        answered = answer(self.snapshot, self.question, self.is_main)
-        return Result(self.snapshot.state.engine, answered, self)
-
-    def other(self, question: Question) -> Result:
-        """The answer to another question at the same version."""
-        return replace(self, question=question).result()
 
 
 class Result(Tabular):
@@ -102,11 +83,10 @@ class Result(Tabular):
         >>> wide.query(["city"], measures={"codes": "sum(stores.id)"}).inflation
         {'codes': 1.3333333333333333}
         """
-        return inflation(self.asked)
+        return inflation(self._origin)
 
     @property
-    def asked(self) -> Asked:
-        """The question as it was asked, and the version that has answered it."""
+    def _origin(self) -> Asked:
         if self._asked is None:
             raise QueryError(
                 "This result was pickled, without the tree: ask for inflation and comparisons where the "
@@ -173,7 +153,7 @@ class Result(Tabular):
 
     def compare(
         self, period: str | int, by: str | None = None, on: str | None = None
-    ) -> Comparison:
+    ) -> PeriodComparison:
         """Put each group beside the same group a period earlier.
 
         A group by a date or timestamp, as it is or truncated (`date_trunc('month', day)`), is compared with
@@ -198,9 +178,9 @@ class Result(Tabular):
         >>> wide.query(["price"], where="price > 9").compare(10, by="price").rows()[0]
         {'price': 10, 'revenue': 10, 'revenue_before': None, 'revenue_change': 10, 'revenue_ratio': None}
         """
-        from calitree.results.compare import Comparison
+        from calitree.results.compare import PeriodComparison
 
-        return Comparison(self, Period.read(period), by, on)
+        return PeriodComparison(self, self._origin, Period.read(period), by, on)
 
     def cumulative(
         self,
@@ -228,7 +208,7 @@ class Result(Tabular):
         """
         from calitree.results.running import Cumulative
 
-        return Cumulative(self, by, measures, descending)
+        return Cumulative(self.groups, by, measures, descending)
 
     def share(
         self, within: str | Sequence[str] = (), measures: Sequence[str] | None = None
@@ -251,7 +231,7 @@ class Result(Tabular):
         """
         from calitree.results.share import Shares
 
-        return Shares(self, within, measures)
+        return Shares(self.groups, within, measures)
 
     def spark(self) -> Any:
         """As a Spark DataFrame. An answer that is on Spark is not brought to this process.
@@ -305,20 +285,3 @@ class Result(Tabular):
 
     def __len__(self) -> int:
         return 1 if not self.query.group_by else self._answer.table.rows
-
-    def text(self, limit: int | None = None) -> str:
-        """As aligned columns of text.
-
-        Args:
-            limit: How many rows to show; all if it is None.
-
-        Returns:
-            The names of the columns, the rows, and how many there are if these are not all.
-
-        >>> print(wide.query(["city"]).text(1))
-        city   revenue
-        Quito  30
-        … 2 rows
-        """
-        head = self._arrow if limit is None else self._head(limit)
-        return text_of(head.to_pylist(), self.columns, len(self))

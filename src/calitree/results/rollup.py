@@ -22,6 +22,7 @@ from calitree.calibration.message import column_names
 from calitree.calibration.projection import Projection
 from calitree.errors import QueryError, did_you_mean
 from calitree.grouping import contiguous, row_keys
+from calitree.query.binder import Query
 from calitree.results.summands import (
     Array,
     CovarianceSummand,
@@ -30,6 +31,7 @@ from calitree.results.summands import (
     summands_of,
 )
 from calitree.results.tabular import Tabular
+from calitree.types import Kind, kind_of_arrow
 
 MAX_DENSE_CODES = 1 << 20
 """Up to so many combinations of values are numbered through a table of all possible ones."""
@@ -118,9 +120,28 @@ class Groups(Tabular):
         return Groups._of, (self._projection, self._key_columns, self._absorbed, self._size)
 
     @property
+    def query(self) -> Query:
+        """The question whose answer they were; they may be by fewer columns."""
+        return self._projection.query
+
+    @property
     def keys(self) -> list[str]:
         """The group-by columns."""
         return list(self._keys)
+
+    def kind(self, name: str) -> Kind:
+        """The kind of a group-by column.
+
+        Args:
+            name: The column, as it was written in the query.
+
+        Returns:
+            Its kind.
+
+        >>> wide.query(["city"]).groups.kind("city").value
+        'string'
+        """
+        return kind_of_arrow(self._keys[name].values.type)
 
     @property
     def columns(self) -> list[str]:

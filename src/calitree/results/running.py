@@ -10,7 +10,7 @@ from calitree.cache import cached_property
 from calitree.errors import QueryError
 from calitree.query.binder import check_list
 from calitree.results.changes import check_new_names, chosen_measures
-from calitree.results.result import Result
+from calitree.results.rollup import Groups
 from calitree.results.tabular import Tabular
 
 
@@ -28,18 +28,18 @@ class Cumulative(Tabular):
 
     def __init__(
         self,
-        result: Result,
+        groups: Groups,
         by: str | Sequence[str] | None,
         measures: Sequence[str] | None,
         descending: bool,
     ) -> None:
-        self._names = list(chosen_measures(result.query, measures))
-        check_new_names(result.columns, self._names, "cumulative")
-        along = _ordered_groups(result) if by is None else [by] if isinstance(by, str) else by
+        self._names = list(chosen_measures(groups.query, measures))
+        check_new_names(groups.columns, self._names, "cumulative")
+        along = _ordered_groups(groups) if by is None else [by] if isinstance(by, str) else by
         check_list("by", along, "groups")
         if not along:
             raise QueryError("A measure runs along a group; name one with by=.")
-        self._groups, self._sums = result.groups.running(along, descending)
+        self._groups, self._sums = groups.running(along, descending)
 
     @property
     def columns(self) -> list[str]:
@@ -55,13 +55,13 @@ class Cumulative(Tabular):
         return pa.table(columns)
 
 
-def _ordered_groups(result: Result) -> list[str]:
-    """The only group of a result, or the only one that has times."""
-    groups = [name for name, _ in result.query.group_by]
-    times = [name for name in groups if result.kinds[name].is_temporal]
-    for found in (groups, times):
-        if len(found) == 1:
-            return found
-    if not groups:
+def _ordered_groups(groups: Groups) -> list[str]:
+    """The only group-by column, or the only one that has times."""
+    names = groups.keys
+    times = [name for name in names if groups.kind(name).is_temporal]
+    for only in (names, times):
+        if len(only) == 1:
+            return only
+    if not names:
         raise QueryError("This result has no groups to run along; ask for some.")
-    raise QueryError(f"Name the group that measures run along: by={(times or groups)[0]!r}.")
+    raise QueryError(f"Name the group that measures run along: by={(times or names)[0]!r}.")

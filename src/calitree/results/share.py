@@ -14,8 +14,7 @@ from calitree.errors import QueryError
 from calitree.grouping import contiguous
 from calitree.query.binder import check_list
 from calitree.results.changes import check_new_names, chosen_measures
-from calitree.results.result import Result
-from calitree.results.rollup import matching_rows
+from calitree.results.rollup import Groups, matching_rows
 from calitree.results.tabular import Tabular
 
 
@@ -31,20 +30,20 @@ class Shares(Tabular):
     """
 
     def __init__(
-        self, result: Result, within: str | Sequence[str], measures: Sequence[str] | None
+        self, groups: Groups, within: str | Sequence[str], measures: Sequence[str] | None
     ) -> None:
         within = [within] if isinstance(within, str) else within
         check_list("within", within, "groups")
-        chosen = chosen_measures(result.query, measures)
+        chosen = chosen_measures(groups.query, measures)
         for name, measure in chosen.items():
             if measure.plain is None or not _adds_up(measure.plain):
                 raise QueryError(
                     f"Measure {name!r} does not add up to a total, so a group has no share of it; choose "
                     "counts and sums with measures=."
                 )
-        check_new_names(result.columns, chosen, "share")
+        check_new_names(groups.columns, chosen, "share")
         self._names, self._within = list(chosen), list(within)
-        self._groups = result.groups
+        self._groups = groups
         self._totals = self._groups.by(self._within)
 
     @property

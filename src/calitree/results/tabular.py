@@ -83,6 +83,23 @@ class Tabular:
             rows += batch.to_pylist()
         return rows
 
+    def text(self, limit: int | None = None) -> str:
+        """As aligned columns of text.
+
+        Args:
+            limit: How many rows to show; all if it is None.
+
+        Returns:
+            The names of the columns, the rows, and how many there are if these are not all.
+
+        >>> print(wide.query(["city"]).text(1))
+        city   revenue
+        Quito  30
+        … 2 rows
+        """
+        head = self._arrow if limit is None else self._head(limit)
+        return text_of(head.to_pylist(), self.columns, len(self))
+
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self.rows())
 

@@ -120,21 +120,27 @@ class Moved:
         if self.period.steps:
             is_whole = literal is constant and literal.name.isdigit()
             return exp.Literal.number(int(literal.name) - self.period.steps) if is_whole else None
-        try:
-            at = datetime.fromisoformat(literal.name.strip())
-            if at.tzinfo is not None or (self.kind is Kind.DATE and at != _midnight(at)):
-                return None
-            at -= timedelta(self.period.days, microseconds=self.period.microseconds)
-            in_february = at.month == 2 or self.period.months % 12 != 0
-            if self.period.months and in_february and at.day >= LAST_OF_ALL_MONTHS:
-                return None
-            years, month = divmod(at.month - 1 - self.period.months, 12)
-            at = at.replace(at.year + years, month + 1)
-        except (ValueError, OverflowError):
+        at = self._before(literal.name.strip())
+        if at is None:
             return None
         text = at.date().isoformat() if at == _midnight(at) else at.isoformat(sep=" ")
         earlier = exp.Literal.string(text)
         return earlier if literal is constant else exp.Cast(this=earlier, to=constant.args["to"])
+
+    def _before(self, text: str) -> datetime | None:
+        """A time less the period, if no other time is that a period later."""
+        try:
+            at = datetime.fromisoformat(text)
+            if at.tzinfo is not None or (self.kind is Kind.DATE and at != _midnight(at)):
+                return None
+            at -= timedelta(self.period.days, microseconds=self.period.microseconds)
+            years, month = divmod(at.month - 1 - self.period.months, 12)
+            changes = at.month == 2 or self.period.months % 12 != 0
+            if self.period.months and changes and at.day >= LAST_OF_ALL_MONTHS:
+                return None
+            return at.replace(at.year + years, month + 1)
+        except (ValueError, OverflowError):
+            return None
 
 
 def _midnight(at: datetime) -> datetime:

@@ -93,32 +93,32 @@ class Times:
                 f"Name the column of integers that is compared {period.text} before: by= for one that "
                 "is grouped by, on= for one that is filtered on."
             )
-        for expressions, what in ((self.groups.values(), "groups"), (self.conditions, "filter")):
-            found = sorted({a for given in expressions for a in self.of_kind(given, period)})
-            if len(found) > 1:
+        for expressions, what in ((self.groups.values(), "group by"), (self.conditions, "filter")):
+            times = sorted({a for given in expressions for a in self.of_kind(given, period)})
+            if len(times) > 1:
                 raise QueryError(
-                    f"The {what} of this question have several times: {', '.join(found)}. Say which "
-                    f"one is compared, with on={found[0]!r}."
+                    f"The {what} of this question has several times: {', '.join(times)}. Say which "
+                    f"one is compared, with on={times[0]!r}."
                 )
-            if found:
-                return found[0]
+            if times:
+                return times[0]
         raise QueryError(f"This question has no time that could be compared: {TRY}.")
 
     def _of_group(self, period: Period, by: str) -> str:
         if by not in self.groups:
             raise QueryError(f"{by!r} is not grouped by.{did_you_mean(str(by), self.groups)}")
-        found = self.of_kind(self.groups[by], period)
-        if len(found) != 1 or (period.steps and not isinstance(self.groups[by].node, exp.Column)):
+        times = self.of_kind(self.groups[by], period)
+        if len(times) != 1 or (period.steps and not isinstance(self.groups[by].node, exp.Column)):
             raise QueryError(self._unsuited(by, period))
-        return found[0]
+        return times[0]
 
     def _of_column(self, period: Period, on: str) -> str:
         column = self.schema.column(on, self.joined)
         meaning = reference(column.attribute, column.owners, column.kind, on)
-        found = self.of_kind(substituted(meaning, self.definitions), period)
-        if len(found) != 1:
+        times = self.of_kind(substituted(meaning, self.definitions), period)
+        if len(times) != 1:
             raise QueryError(self._unsuited(on, period))
-        return found[0]
+        return times[0]
 
     def _unsuited(self, name: str, period: Period) -> str:
         if period.steps:
