@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -20,11 +19,13 @@ from calitree.cli.options import (
     Allow,
     Compare,
     EngineName,
+    Format,
     Grace,
     InProcess,
     Master,
     MemoryLimit,
     Model,
+    Output,
     Remote,
     Running,
     Share,
@@ -170,12 +171,8 @@ def query(
     compare: Compare = None,
     cumulative: Running = False,
     share: Share = False,
-    form: Annotated[
-        str, typer.Option("--format", "-f", help="One of table, csv, json, parquet.")
-    ] = "table",
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A file instead of standard output.")
-    ] = None,
+    form: Format = "table",
+    output: Output = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Show what would be reused and computed, only.")
     ] = False,

@@ -30,6 +30,10 @@ Allow = Annotated[
         "somebody else has saved the tree. Repeatable."
     ),
 ]
+Format = Annotated[str, typer.Option("--format", "-f", help="One of table, csv, json, parquet.")]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", help="A file instead of standard output.")
+]
 Compare = Annotated[
     str | None,
     typer.Option(

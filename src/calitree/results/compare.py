@@ -99,16 +99,16 @@ class PeriodComparison(Tabular):
         excess = np.zeros(size, np.int64)
         for name in self._timed if self._period.months else ():
             column = _column(self.result, name)
-            again = self._later(self._earlier(column))
-            days = [pc.cast(each, pa.timestamp("us")).cast(pa.int64()) for each in (column, again)]
-            apart = pc.subtract(*days).fill_null(0).to_numpy(zero_copy_only=False)
+            again = self._forward(self._back(column))
+            times = [_microseconds(column), _microseconds(again)]
+            apart = pc.subtract(*times).fill_null(0).to_numpy(zero_copy_only=False)
             excess = np.where(excess == 0, apart // 86_400_000_000, excess)
         return excess
 
-    def _earlier(self, column: pa.Array) -> pa.Array:
+    def _back(self, column: pa.Array) -> pa.Array:
         return _evaluated(self._period.subtracted, column)
 
-    def _later(self, column: pa.Array) -> pa.Array:
+    def _forward(self, column: pa.Array) -> pa.Array:
         return _evaluated(self._period.added, column)
 
     @cached_property
@@ -125,7 +125,7 @@ class PeriodComparison(Tabular):
         for name, _ in self.result.query.group_by:
             own, theirs = _column(self.result, name), _column(self.before, name)
             more = theirs.take(pa.array(only_before))
-            more = self._later(more) if name in self._timed else more
+            more = self._forward(more) if name in self._timed else more
             columns[name] = pa.concat_arrays(same_type(own, more))
         sides = [np.r_[partners, only_before], len(only_before)]
         for name, measure in self.result.query.measures:
@@ -156,8 +156,8 @@ class PeriodComparison(Tabular):
         if not names:
             return np.zeros(1, np.int64)
         own = {name: _column(self.result, name) for name in names}
-        own |= {name: self._earlier(own[name]) for name in self._timed}
-        return self._found(own, {name: _column(before, name) for name in names})
+        own |= {name: self._back(own[name]) for name in self._timed}
+        return self._rows_among(own, {name: _column(before, name) for name in names})
 
     def _only_before(self) -> Array:
         """The rows of the earlier answer whose group, a period later, the result does not have."""
@@ -167,14 +167,14 @@ class PeriodComparison(Tabular):
         groups = {name: _column(self.before, name) for name in names}
         wanted = np.ones(len(self.before), bool)
         for name in self._timed:
-            later = self._later(groups[name])
-            again = pc.equal(*same_type(self._earlier(later), groups[name])).fill_null(False)
+            moved = self._forward(groups[name])
+            again = pc.equal(*same_type(self._back(moved), groups[name])).fill_null(False)
             wanted &= again.to_numpy(zero_copy_only=False).astype(bool)
-            groups[name] = later
-        rows = self._found(groups, {name: _column(self.result, name) for name in names})
+            groups[name] = moved
+        rows = self._rows_among(groups, {name: _column(self.result, name) for name in names})
         return np.flatnonzero(wanted & (rows < 0))
 
-    def _found(self, groups: dict[str, pa.Array], among: dict[str, pa.Array]) -> Array:
+    def _rows_among(self, groups: dict[str, pa.Array], among: dict[str, pa.Array]) -> Array:
         """Where groups are among others; a group without a time is nowhere."""
         pairs = [same_type(column, among[name]) for name, column in groups.items()]
         rows = matching_rows([own for own, _ in pairs], [other for _, other in pairs])
@@ -186,6 +186,10 @@ class PeriodComparison(Tabular):
 
 def _column(result: ResultLike, name: str) -> pa.Array:
     return contiguous(result.arrow().column(name))
+
+
+def _microseconds(column: pa.Array) -> pa.Array:
+    return column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
 
 
 def _evaluated(move: Any, column: pa.Array) -> pa.Array:

@@ -221,8 +221,8 @@ class Groups(Tabular):
             is_first[1:] |= np.diff(ranks[order]) != 0
         starts = np.flatnonzero(is_first).tolist()
         sums = [part.running(starts) for part in parts]
-        groups = (Groups(self._projection, keys, each, self._size) for each in (parts, sums))
-        return next(groups), next(groups)
+        ordered = Groups(self._projection, keys, parts, self._size)
+        return ordered, Groups(self._projection, keys, sums, self._size)
 
     def plus(self, other: Groups) -> Groups:
         """The groups of two answers together.

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from threading import local
+from typing import ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
+from sqlglot.generator import Generator
 
 from calitree.errors import ExpressionError, cut
 from calitree.sql.limits import MAX_DIGITS, on_deep_stack
@@ -131,11 +133,20 @@ def quoted_sql(node: exp.Expr) -> str:
     return cut(sql_text(node))
 
 
+class _Generator(Generator):
+    """sqlglot's own, but for `//`: that would be printed as a quotient of doubles, rounded."""
+
+    TRANSFORMS: ClassVar = {
+        **Generator.TRANSFORMS,
+        exp.IntDiv: lambda self, node: self.binary(node, "//"),
+    }
+
+
 class _Generators(local):
-    """A generator of sqlglot's for each thread: to make one takes as long as most texts."""
+    """A generator for each thread: to make one takes as long as most texts."""
 
     def __init__(self) -> None:
-        self.one = Dialect().generator()
+        self.one = _Generator(dialect=Dialect())
 
 
 _generators = _Generators()

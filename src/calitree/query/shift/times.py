@@ -23,7 +23,7 @@ class Times:
     """The groups and conditions of a question, as expressions over the columns that have its times.
 
     A declared column that is computed from a time stands for its definition. One that is a time, and is
-    computed from something else (`make_date(year, month, day)`), is a column like those that are stored.
+    computed from something else (`cast(text as date)`), is a column like those that are stored.
     """
 
     def __init__(self, schema: Schema, question: Question, query: Query) -> None:
