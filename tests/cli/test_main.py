@@ -167,6 +167,26 @@ def test_groups_by_expressions(tree: str) -> None:
     assert len(lines) > 2
 
 
+def test_what_stands_beside_measures(tree: str) -> None:
+    compared = ask(tree, "-b", "day", "-w", "price > 5", "-m", "n", "--compare", "1 month")
+    assert sorted(line.split() for line in compared.splitlines()[1:]) == [
+        ["2024-01-31", "2", "NULL", "2", "NULL"],
+        ["NULL", "1", "NULL", "1", "NULL"],
+    ]
+    moved = ask(tree, "-w", "day > '2024-02-15'", "-m", "n", "--compare", "1 month", "-f", "csv")
+    assert moved == '"n","n_before","n_change","n_ratio"\n0,3,-3,0\n'
+    running = ask(tree, "-b", "price", "-m", "revenue", "--cumulative")
+    assert [line.split()[-1] for line in running.splitlines()] == [
+        *("revenue_cumulative", "5", "15", "35", "75")
+    ]
+    shares = ask(tree, "-b", "store", "-m", "n", "--share", "-f", "json").splitlines()
+    assert {row["store"]: row["n_share"] for row in map(json.loads, shares)} == {
+        1: 0.5,
+        2: 0.25,
+        3: 0.25,
+    }
+
+
 def test_several_groups_and_an_empty_answer(tree: str) -> None:
     lines = ask(tree, "--by", "city", "-b", "sales.day", "-m", "n").splitlines()
     assert lines[0].split() == ["city", "sales.day", "n"]
@@ -280,9 +300,17 @@ def test_who_stops_reading_is_no_error(tree: str) -> None:
         (
             ["-m", "x=max(price)", "-m", "revenu"],
             "There is no measure 'revenu'. Did you mean revenue? A new one is given as "
-            "name=EXPRESSION.",
+        (
+            ["--compare", "a while"],
+            "'a while' is no period; write '1 year', '3 months', '52 weeks' or '1 day'.",
+        ),
         ),
         (["-m", "n", "-m", "n"], "There are two measures 'n'; give one another name."),
+        (["--share", "--cumulative"], "Give one of --compare, --cumulative and --share."),
+        (
+            ["--compare", "a while"],
+            "'a while' is no period; write '1 year', '3 months', '52 weeks' or '1 day'.",
+        ),
         (["--relation", "stors"], "There is no relation 'stors'. Did you mean stores?"),
         (["--version", "7"], "{tree} has no version 7; there are: 1."),
         (["-o", "/nowhere/at/all"], "Cannot write /nowhere/at/all: No such file or directory."),

@@ -65,11 +65,10 @@ def test_local(data: st.DataObject) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("engine", ["spark", "hybrid, frames"])
-def test_spark(spark: Any, tmp_path: Path, engine: str) -> None:
+def test_spark(spark: Any, tmp_path: Path) -> None:
     sales: Sales = [(day, day % 3, day) for day in range(len(DAYS))]
-    wide = wide_of(spark_engine_named(engine, spark, tmp_path), sales)
-    asked = Asked("{d}", True, "{d} >= '2013-03-28'", "price > 0", "1 month")
+    wide = wide_of(spark_engine_named("spark", spark, tmp_path), sales)
+    asked = Asked("date_trunc('month', {d})", True, "{d} < '2013-03-31'", "price > 0", "1 year")
     assert_compared(wide, sales, asked)
 
 
@@ -181,8 +180,8 @@ def test_timestamps() -> None:
     rows = wide.query(["cast(at as date)"], "at >= '2013-03-31 12:00'").compare("1 month").rows()
     assert before(rows) == [(date(2013, 3, 31), 12, 2)]
     rows = wide.query(["date_trunc('hour', at)"]).compare("1 hour").rows()
-    assert before(rows)[3] == (datetime(2013, 3, 31, 18), 4, None)
-    assert before(rows)[4] == (datetime(2013, 3, 31, 19), 8, 4)
+    assert (datetime(2013, 3, 31, 18), 4, None) in before(rows)
+    assert (datetime(2013, 3, 31, 19), 8, 4) in before(rows)
 
 
 def test_a_time_that_is_computed_from_text() -> None:
@@ -193,12 +192,8 @@ def test_a_time_that_is_computed_from_text() -> None:
     rows = wide.query(["date_trunc('month', day)"], "year(day) = 2013").compare("1 year").rows()
     assert before(rows) == [(datetime(2013, 2, 1), 2, 1)]
     rows = wide.query(["day"]).compare("1 year").rows()
-    assert before(rows) == [
-        (date(2012, 2, 29), 1, None),
-        (date(2013, 2, 28), 2, None),
-        (date(2014, 2, 28), None, 2),
-        (None, 4, None),
-    ]
+    expected = [(date(2012, 2, 29), 1, None), (date(2013, 2, 28), 2, None), (None, 4, None)]
+    assert set(before(rows)) == {*expected, (date(2014, 2, 28), None, 2)}
 
 
 def test_measures_of_all_kinds() -> None:

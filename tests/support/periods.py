@@ -140,14 +140,24 @@ def _filters(group: str) -> list[str]:
 
 def compared(sales: Sales, asked: Asked) -> pa.Table:
     """The comparison by DuckDB: two queries on the join, joined on the groups."""
-    connection = duck()
+    build(sales)
+    return duck().sql(_text(asked)).to_arrow_table()
+
+
+_built: list[Sales] = []
+
+
+def build(sales: Sales) -> None:
+    """Give DuckDB the join, as `sold`."""
+    if _built and _built[0] is sales:
+        return
     for name, table in tables(sales).items():
-        connection.register(name, table)
-    connection.execute(
+        duck().register(name, table)
+    duck().execute(
         "CREATE OR REPLACE TEMP TABLE sold AS SELECT price, city, day FROM sales "
         "JOIN dates ON date = dates.id JOIN stores ON store = stores.id"
     )
-    return connection.sql(_text(asked)).to_arrow_table()
+    _built[:] = [sales]
 
 
 def _text(asked: Asked) -> str:
