@@ -300,10 +300,7 @@ def test_who_stops_reading_is_no_error(tree: str) -> None:
         (
             ["-m", "x=max(price)", "-m", "revenu"],
             "There is no measure 'revenu'. Did you mean revenue? A new one is given as "
-        (
-            ["--compare", "a while"],
-            "'a while' is no period; write '1 year', '3 months', '52 weeks' or '1 day'.",
-        ),
+            "name=EXPRESSION.",
         ),
         (["-m", "n", "-m", "n"], "There are two measures 'n'; give one another name."),
         (["--share", "--cumulative"], "Give one of --compare, --cumulative and --share."),

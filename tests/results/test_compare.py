@@ -131,6 +131,20 @@ def test_filters_are_moved_with_groups() -> None:
     assert before(halves) == [(4026, sum(range(12, 18)), sum(range(6, 12)))]
 
 
+def test_groups_and_filters_of_any_form() -> None:
+    wide = calendar()
+    year = 'concat(city, year(dates."the day"))'
+    rows = wide.query({"y": year}, 'year("the day") = 2013').compare("1 year").rows()
+    assert before(rows) == [("Loja2013", 108, 36), ("Quito2013", 102, 30)]
+    listed = ", ".join(f"'2013-01-{day:02}', '2013-02-{day:02}'" for day in range(1, 29))
+    several = f"\"the day\" in ({listed}, {listed}) and city in ('Quito', 'Loja')"
+    rows = wide.query(["city"], several).compare("1 year").rows()
+    assert before(rows) == [("Loja", 13, 1), ("Quito", 12, 0)]
+    either = "city = 'Loja' and \"the day\" = '2013-02-01' or date '2013-01-01' >= \"the day\""
+    (row,) = wide.query([], either).compare("1 year").rows()
+    assert (row["revenue"], row["revenue_before"]) == (sum(range(14)), 0 + 1)
+
+
 def test_a_missing_period_is_null() -> None:
     wide = calendar()
     wide.update("sales", delete="date = 4")
@@ -261,8 +275,13 @@ DAY, YEAR = 'dates."the day"', {"where": "year = 2013"}
         ({"group_by": ["month"]}, {"period": "1 year", "by": "month", "on": "due"}, "no group of 'due'"),
         ({"group_by": ["date_trunc('week', due)"]}, {"period": "1 year"}, "such as '52 weeks'"),
         ({"group_by": ["month"]}, {"period": "7 days"}, "a whole number of months"),
-        ({"group_by": [DAY], "where": "due > '2012-05-01'"}, {"period": "1 year"}, "on another time"),
-        ({"group_by": [DAY], **YEAR}, {"period": "1 year"}, "may be one on the time too"),
+        ({"group_by": [DAY], "where": "due > '2012-05-01'"}, {"period": "1 year"}, "is of another time than"),
+        ({"group_by": [DAY], **YEAR}, {"period": "1 year"}, "The filter year = 2013 may be of the time too"),
+        (
+            {"group_by": ["year"], "where": "month > '2013-05-01'"},
+            {"period": "1 year"},
+            "The group 'year' may be of the time too",
+        ),
         (
             {"group_by": [DAY], "measures": {"n": f"count(*) filter (where year({DAY}) = 2013)"}},
             {"period": "1 year"},

@@ -202,22 +202,22 @@ def _evaluated(move: Any, column: pa.Array) -> pa.Array:
 
 
 def _refuse_other_times(asked: Asked, times: Times, time: str) -> None:
-    """An error if a condition that stays as it is may be one on the time too."""
+    """An error if a filter or a group that stays as it is may be of the time too."""
     schema = times.schema
     owners = [name for name, _ in schema.attributes[time].columns if name in times.joined]
     beside = {a: name for name in owners for a in schema.attributes_of[name] if a != time}
-    for condition in times.conditions:
-        others = condition.attributes - {time}
-        for other in sorted(others):
-            if times.kind(other).is_temporal:
-                raise QueryError(
-                    f"The filter {condition} is on another time than {time}. Give on={time!r} if it is "
-                    "to stay as it is."
-                )
-        calendars = {beside[other] for other in others if other in beside}
-        if any(_is_calendar(asked, times, name, time) for name in sorted(calendars)):
+    parts = {f"filter {condition}": condition for condition in times.conditions}
+    parts |= {f"group {name!r}": meaning for name, meaning in times.groups.items()}
+    for what, expression in parts.items():
+        others = sorted(expression.attributes - {time})
+        if any(times.kind(other).is_temporal for other in others):
             raise QueryError(
-                f"The filter {condition} may be one on the time too, as each {time} has one row. Write it "
+                f"The {what} is of another time than {time}. Give on={time!r} if it is to stay as it is."
+            )
+        calendars = dict.fromkeys(beside[other] for other in others if other in beside)
+        if any(_is_calendar(asked, times, name, time) for name in calendars):
+            raise QueryError(
+                f"The {what} may be of the time too, as each {time} has one row. Write it as an expression "
                 f"over {time}, or give on={time!r} if it is to stay as it is."
             )
 
