@@ -8,6 +8,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -65,11 +66,15 @@ def test_local(data: st.DataObject) -> None:
 
 
 @pytest.mark.spark
-def test_spark(spark: Any, tmp_path: Path) -> None:
-    sales: Sales = [(day, day % 3, day) for day in range(len(DAYS))]
-    wide = wide_of(spark_engine_named("spark", spark, tmp_path), sales)
-    asked = Asked("date_trunc('month', {d})", True, "{d} < '2013-03-31'", "price > 0", "1 year")
-    assert_compared(wide, sales, asked)
+@pytest.mark.parametrize("engine", ["spark", "hybrid, frames"])
+def test_spark(spark: Any, tmp_path: Path, engine: str) -> None:
+    graph = ct.JoinGraph(engine=spark_engine_named(engine, spark, tmp_path))
+    days = [date(2012, 2, 29), date(2013, 2, 28), date(2013, 3, 31), None]
+    graph.add_relation("sales", pa.table({"day": pa.array(days), "x": [1, 2, 4, 8]}))
+    result = graph.calibrate({"revenue": "sum(x)"}).query(["day"], "day >= '2013-02-28'")
+    rows = [(date(2013, 2, 28), 2, None), (date(2013, 3, 28), None, 2), (date(2013, 3, 31), 4, 2)]
+    assert before(result.compare("1 month").rows()) == rows
+    assert [row["revenue_cumulative"] for row in result.cumulative()] == [2, 6]
 
 
 def calendar(engine: str = "local", **measures: str) -> ct.WideTable:

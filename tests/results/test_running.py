@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,9 +14,9 @@ from hypothesis import strategies as st
 import calitree as ct
 from calitree import QueryError
 from calitree.apps.verify.check import compare
-from tests.support.engines import LOCAL, engine_named, spark_engine_named
+from tests.support.engines import LOCAL, engine_named
 from tests.support.oracle import duck
-from tests.support.periods import Sales, build, sales_at_days, wide_of
+from tests.support.periods import build, sales_at_days, wide_of
 from tests.support.scale import examples
 
 MEASURES = {
@@ -81,16 +80,6 @@ def one(measures: dict[str, str], **columns: Any) -> ct.WideTable:
     graph = ct.JoinGraph(engine="local")
     graph.add_relation("r", pa.table(columns))
     return graph.calibrate(measures)
-
-
-@pytest.mark.spark
-def test_hybrid(spark: Any, tmp_path: Path) -> None:
-    sales: Sales = [(day, day % 3, day) for day in range(6)]
-    engine = spark_engine_named("hybrid, frames", spark, tmp_path)
-    result = wide_of(engine, sales).query(["city", "day"])
-    rows = [(row["city"], row["n_cumulative"], row["m_cumulative"]) for row in result.cumulative()]
-    assert rows == [("Loja", 1, 2.0), ("Loja", 2, 3.5), ("Quito", 1, 0.0), ("Quito", 2, 1.5),
-                    (None, 1, 1.0), (None, 2, 2.5)]  # fmt: skip
 
 
 def test_rows_are_in_order_and_null_is_last() -> None:
