@@ -74,7 +74,7 @@ def chosen_measures(query: Query, names: Sequence[str] | None) -> dict[str, Meas
         return known
     check_list("measures", names, "names")
     for name in names:
-        if name not in known:
+        if not isinstance(name, str) or name not in known:
             raise QueryError(f"The result has no measure {name!r}.{did_you_mean(str(name), known)}")
     return {name: known[name] for name in names}
 

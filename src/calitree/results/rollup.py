@@ -175,7 +175,7 @@ class Groups(Tabular):
 
     def _check(self, group_by: Sequence[str]) -> None:
         for name in group_by:
-            if name not in self._keys:
+            if not isinstance(name, str) or name not in self._keys:
                 raise QueryError(
                     f"{name!r} is not grouped by.{did_you_mean(str(name), self._keys)}"
                 )

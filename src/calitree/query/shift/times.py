@@ -105,7 +105,7 @@ class Times:
         raise QueryError(f"This question has no time that could be compared: {TRY}.")
 
     def _of_group(self, period: Period, by: str) -> str:
-        if by not in self.groups:
+        if not isinstance(by, str) or by not in self.groups:
             raise QueryError(f"{by!r} is not grouped by.{did_you_mean(str(by), self.groups)}")
         times = self.of_kind(self.groups[by], period)
         if len(times) != 1 or (period.steps and not isinstance(self.groups[by].node, exp.Column)):
