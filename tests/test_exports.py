@@ -13,6 +13,7 @@ import pytest
 
 import calitree as ct
 import calitree.ml
+from calitree import dbapi
 
 INSIDE = {"Branch", "Engine", "Kind", "Query", "Saves", "Schema", "Snapshot", "TreeState", "Width"}
 """What the façade stands before: for those who look behind it."""
@@ -44,8 +45,11 @@ def test_every_error_is_exported(classes: dict[str, type]) -> None:
     errors = [cls for cls in classes.values() if issubclass(cls, ct.CalitreeError)]
     assert len(errors) >= 11
     for error in errors:
-        assert getattr(ct, error.__name__) is error
-        assert error.__module__ == "calitree.errors"
+        own = issubclass(
+            error, dbapi.Error
+        )  # PEP 249 says how these are called, and where they are
+        assert getattr(dbapi if own else ct, error.__name__) is error
+        assert error.__module__ == ("calitree.dbapi.exceptions" if own else "calitree.errors")
 
 
 def returned(owner: type) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ from sqlalchemy.engine import URL, Connection, default
 from sqlalchemy.engine.reflection import cache as reflected
 from sqlalchemy.exc import NoSuchTableError
 
-from calitree.apps.select.sources import WIDE
+from calitree.apps.select.sources.source import WIDE
 from calitree.jointree.schema import Schema
 from calitree.types import Kind
 

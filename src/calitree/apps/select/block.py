@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from calitree.apps.select.grammar import own_parts, refused
 from calitree.apps.select.groupings import Groupings, groupings_of
-from calitree.apps.select.sources import GraphSource
+from calitree.apps.select.sources.source import GraphSource
 from calitree.errors import CalitreeError, SchemaError, did_you_mean
 from calitree.jointree.remainder import remaining_schema
 from calitree.jointree.schema import Schema

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from calitree.apps.select.sources import WIDE
+from calitree.apps.select.sources.source import WIDE
 from calitree.calibration.planning.plan import Plan
 from calitree.errors import StatementError, shortened
 from calitree.jointree.schema import Schema, find_name

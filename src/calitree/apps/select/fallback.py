@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from calitree.apps.select.grammar import refused
-from calitree.apps.select.sources import WIDE
+from calitree.apps.select.sources.source import WIDE
 from calitree.apps.verify.plain import DuckDB, runner_of, settled_schema
 from calitree.apps.verify.verbatim import WrittenName, scope_sql
 from calitree.errors import EngineError, StatementError

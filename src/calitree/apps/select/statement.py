@@ -13,10 +13,10 @@ from sqlglot import exp
 
 from calitree.apps.select.block import Direct, SelectBlock, names_of
 from calitree.apps.select.grammar import own_parts, refused
-from calitree.apps.select.merging import lists_rows, with_merged
 from calitree.apps.select.parameters import literal_of
 from calitree.apps.select.rewriting import AnswerRewriter, OverAnswers
-from calitree.apps.select.sources import source_of
+from calitree.apps.select.sources.merging import lists_rows, with_merged
+from calitree.apps.select.sources.source import source_of
 from calitree.jointree.schema import Schema
 from calitree.query.binder import MeasureLike
 

@@ -10,8 +10,8 @@ from collections.abc import Collection
 from sqlglot import exp
 
 from calitree.apps.select.grammar import own_parts, refused
-from calitree.apps.select.merging import MADE
-from calitree.apps.select.tables import tables_of
+from calitree.apps.select.sources.merging import OTHER_ROWS
+from calitree.apps.select.sources.tables import tables_of
 from calitree.jointree.schema import Schema, find_name
 from calitree.sql.parser import conjuncts
 
@@ -24,27 +24,30 @@ def with_semi_joins(select: exp.Select, schema: Schema, others: Collection[str])
     where = select.args.get("where")
     if where is None or where.find(exp.Exists) is None:
         return 0
-    before, tables, conditions = len(tables_of(select)), [], list[exp.Expr]()
+    before, tables, conditions = len(tables_of(select)), list[exp.Expr](), list[exp.Expr]()
     for node in conjuncts(where.this):
         inner = node.this if isinstance(node, exp.Exists) else None
-        if not isinstance(inner, exp.Select) or not _depends(inner, schema, others):
+        if isinstance(inner, exp.Select) and _depends(inner, schema, others):
+            tables += tables_of(inner)
+            conditions += _conditions(inner)
+        else:
             conditions.append(node)
-            continue
-        if any(inner.args.get(clause) for clause in MADE) or (
-            inner.args.get("joins") and any(join.side for join in inner.args["joins"])
-        ):
-            raise refused(
-                "queries", "This EXISTS depends on the row, and is not a plain join.", inner
-            )
-        tables += tables_of(inner)
-        conditions += [] if inner.args.get("where") is None else conjuncts(inner.args["where"].this)
-        conditions += [j.args["on"] for j in inner.args.get("joins") or [] if j.args.get("on")]
     if not tables:
         return 0
     joins = [exp.Join(this=table.copy()) for table in tables]
     select.set("joins", [*(select.args.get("joins") or []), *joins])
     select.set("where", exp.Where(this=exp.and_(*(node.copy() for node in conditions))))
     return before
+
+
+def _conditions(query: exp.Select) -> list[exp.Expr]:
+    """All that a query in EXISTS asks of its rows, those of its joins included."""
+    joins = query.args.get("joins") or []
+    if any(query.args.get(clause) for clause in OTHER_ROWS) or any(join.side for join in joins):
+        raise refused("queries", "This EXISTS depends on the row, and is not a plain join.", query)
+    given = [query.args.get("where"), *(join.args.get("on") for join in joins)]
+    nodes = [node.this if isinstance(node, exp.Where) else node for node in given if node]
+    return [part for node in nodes for part in conjuncts(node)]
 
 
 def _depends(query: exp.Select, schema: Schema, others: Collection[str]) -> bool:

@@ -14,9 +14,9 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from calitree.apps.select.grammar import own_parts, refused
-from calitree.apps.select.joins import Matching
-from calitree.apps.select.semi_joins import with_semi_joins
-from calitree.apps.select.tables import tables_of
+from calitree.apps.select.sources.joins import Matching
+from calitree.apps.select.sources.semi_joins import with_semi_joins
+from calitree.apps.select.sources.tables import tables_of
 from calitree.errors import CalitreeError, did_you_mean
 from calitree.jointree.joins.join import ColumnName, Join, Pair
 from calitree.jointree.schema import Relation, Schema, find_name

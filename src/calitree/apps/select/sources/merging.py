@@ -11,13 +11,13 @@ from sqlglot import exp
 from calitree.apps.select.grammar import own_parts, refused
 from calitree.sql.parser import conjuncts
 
-MADE = ("group", "having", "distinct", "limit", "offset", "qualify", "with_", "order")
+OTHER_ROWS = ("group", "having", "distinct", "limit", "offset", "qualify", "with_", "order")
 """Clauses that make other rows of rows, or sort them."""
 
 
 def lists_rows(query: exp.Expr) -> bool:
     """Whether a query only chooses columns of the rows of its tables."""
-    if not isinstance(query, exp.Select) or any(query.args.get(clause) for clause in MADE):
+    if not isinstance(query, exp.Select) or any(query.args.get(clause) for clause in OTHER_ROWS):
         return False
     if query.args.get("from_") is None:
         return False
@@ -43,33 +43,36 @@ def with_merged(select: exp.Select) -> exp.Select:
 
 
 def _merge(select: exp.Select, inner: exp.Select, source: exp.Subquery) -> None:
-    names = source.args["alias"].columns if source.args.get("alias") is not None else []
-    titles = [name.name for name in names] + [
-        item.alias_or_name for item in inner.expressions[len(names) :]
-    ]
-    meanings = {
-        title.lower(): item.unalias() for title, item in zip(titles, inner.expressions, strict=True)
-    }
-    alias = source.alias.lower()
+    """Put the tables and conditions of a query in FROM in its place, and its columns where they are named."""
     for item in list(select.expressions):
         if isinstance(item, exp.Column):
             item.replace(exp.alias_(item.copy(), item.name, quoted=True))
+    meanings, alias = _meanings(inner, source), source.alias.lower()
     aliases = {item.alias.lower() for item in select.expressions if item.alias}
     for part in list(own_parts(select)):
-        if not isinstance(part, exp.Column):
-            continue
-        meaning = meanings.get(part.name.lower())
-        if meaning is None or (part.table and part.table.lower() != alias):
-            if part.table or part.name.lower() not in aliases | {"all"}:
+        if isinstance(part, exp.Column):
+            name, table = part.name.lower(), part.table.lower()
+            if name in meanings and table in ("", alias):
+                if not (name in aliases and part.find_ancestor(exp.Order)):
+                    part.replace(meanings[name].copy())
+            elif table or name not in aliases | {"all"}:
                 raise refused("columns", f"The query in FROM has no column {part.name!r}.", part)
-            continue
-        is_alias = part.name.lower() in aliases and part.find_ancestor(exp.Order) is not None
-        if not is_alias:
-            plain = isinstance(meaning, exp.Column | exp.Literal | exp.Func)
-            part.replace(meaning.copy() if plain else exp.paren(meaning.copy()))
     for clause in ("from_", "joins"):
         select.set(clause, inner.args.get(clause))
     wheres = [query.args["where"].this for query in (inner, select) if query.args.get("where")]
     if wheres:
         conditions = [node.copy() for where in wheres for node in conjuncts(where)]
         select.set("where", exp.Where(this=exp.and_(*conditions, copy=False)))
+
+
+def _meanings(inner: exp.Select, source: exp.Subquery) -> dict[str, exp.Expr]:
+    """What the columns of a query in FROM stand for, by their names in small letters."""
+    alias = source.args.get("alias")
+    given = [name.name for name in alias.columns] if alias is not None else []
+    names = given + [item.alias_or_name for item in inner.expressions[len(given) :]]
+    meanings = {}
+    for name, item in zip(names, inner.expressions, strict=True):
+        node = item.unalias()
+        plain = isinstance(node, exp.Column | exp.Literal | exp.Func)
+        meanings[name.lower()] = node if plain else exp.paren(node.copy())
+    return meanings
