@@ -57,6 +57,11 @@ def _merge(select: exp.Select, inner: exp.Select, source: exp.Subquery) -> None:
                     part.replace(meanings[name].copy())
             elif table or name not in aliases | {"all"}:
                 raise refused("columns", f"The query in FROM has no column {part.name!r}.", part)
+    _take_over(select, inner)
+
+
+def _take_over(select: exp.Select, inner: exp.Select) -> None:
+    """Let a SELECT be about the tables of another, under the conditions of both."""
     for clause in ("from_", "joins"):
         select.set(clause, inner.args.get(clause))
     wheres = [query.args["where"].this for query in (inner, select) if query.args.get("where")]
