@@ -25,6 +25,7 @@ VALUES = {
              "timestamp '1969-12-31 23:59:59.999999'", "null::timestamp"),
     "near": ("ts", "d", "tz", "null::timestamp"),
     "months": ("1", "-1", "13", "-14", "1200"),
+    "ages": ("1", "0", "-2"),
     "any": ("i32", "g64", "dec", "s", "b", "d", "ts", "null"),
 }  # fmt: skip
 
@@ -62,6 +63,11 @@ UNITS = (
 )
 FORMATS = ("%Y-%m-%d %H:%M:%S.%f", "%a %A %b %B", "%c|%x|%X|%p|%I|%%", "%g %G %j %u %U %V %w %W %y")
 FORMATS += ("%-d %-H %-I %-j %-m %-M %-S %-y",)
+
+SPANS = (
+    *("years", "quarters", "months", "weeks", "days", "hours", "minutes", "seconds"),
+    *("milliseconds", "microseconds"),
+)
 
 FORMS = (
     *("{number} + {number}", "{number} - {number}", "{number} * {number}", "{number} / {number}"),
@@ -140,11 +146,9 @@ FORMS = (
     *(
         "{near} - interval 90 day",
         "{months} * interval '1 day' + {near}",
-        "{near} + to_days({months})",
     ),
     *(
         "date_add({near}, interval '2' week)",
-        "{near} + to_months({months})",
         "{near} - interval '1 hour'",
     ),
     *(
@@ -162,6 +166,8 @@ FORMS = (
         "weekday({time})",
         "date_part('decade', {time})",
     ),
+    *(f"{{near}} + to_{span}({{months}})" for span in SPANS),
+    *(f"{{near}} - to_{span}({{ages}})" for span in ("millennia", "centuries", "decades")),
     *(f"extract({part} from {{time}})" for part in PARTS),
     *(f"date_trunc('{unit}', {{time}})" for unit in UNITS[3:]),
     *(f"date_trunc('{unit}', {{near}})" for unit in UNITS[:3]),

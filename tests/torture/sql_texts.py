@@ -118,6 +118,8 @@ CHOICES = {
     "unit": UNITS,
     "longer": ("century", "decade", "isoyear", "yearweek", "dow", "isodow", "epoch", "microsecond"),
     "span": ("1 month", "-1 year", "90 days", "1 month -1 day", "36 hours", "00:00:01.5"),
+    "calendar": ("years", "quarters", "months", "weeks", "days"),
+    "clock": ("hours", "minutes", "seconds", "milliseconds", "microseconds"),
     "count": ("0", "1", "2", "-1", "5", "-9"),
     "regex": ("'a.?[ab]'", "'^[a-z]+$'", "'(é|ß)'", "'[0-9]+'", "'\\W'", "'ab?'"),
     "format": ("'%Y-%m-%d'", "'%H:%M:%S.%f'", "'%B %-m, %y'", "'%j %U %W %V %G'", "'%I %p'"),
@@ -257,7 +259,11 @@ FORMS = {
         *("try_cast({s2|digits} as timestamp)", "{day}::timestamp"),
         *("{day} + interval '{span}'", "{time} - interval '{span}'", "interval '{span}' + {time}"),
         *("{time} + interval ({i8|2}) {month|day|hour}", "{day} - {i8|3} * interval '1 month'"),
-        *("date_trunc('{decade|century|second|millisecond}', {TIME})", "{time} + to_days({i8|1})"),
-        "date_add({DAY}, interval '{span}')",
+        *(
+            "date_trunc('{decade|century|second|millisecond}', {TIME})",
+            "{day} + to_{calendar}({i8|1})",
+        ),
+        *("date_add({DAY}, interval '{span}')", "{time} - to_{clock}({i8|90})"),
+        "{day} + to_{decades|centuries|millennia}(1)",
     ),
 }
