@@ -220,3 +220,18 @@ def test_an_optional_relation_that_tasks_read(spark: Any, tmp_path: Path, how: s
     pairs = engine.transfers.stats(wide.schema.relations["pairs"].table)
     assert pairs.location is Location.FILES
     assert_composite(wide, sources, how)
+
+
+@pytest.mark.parametrize("engine", LOCAL)
+def test_a_condition_beside_an_outer_join(engine: str) -> None:
+    """Rows that are joined by a condition keep their key where an optional relation has no partner."""
+    graph = ct.JoinGraph(engine_named(engine))
+    graph.add_relation("sales", {"store": ["a"], "price": [1]})
+    graph.add_relation("refunds", {"store": pa.array([], pa.string())})
+    graph.add_relation("stores", {"id": ["a", "a"], "city": ["Quito", "Quito"]})
+    graph.add_relation("offers", {"at": ["a", "a"], "least": [0, 1]})
+    graph.add_join("sales", "refunds", on="store", how="left")
+    graph.add_join("sales", "stores", on={"store": "id"}, how="left")
+    graph.add_join("sales", "offers", on={"store": "at"})
+    answer = graph.calibrate().query(["city"], where="price = 1 or least > 0")
+    assert answer.rows() == [{"city": "Quito", "n": 4}]

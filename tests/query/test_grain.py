@@ -136,3 +136,30 @@ def test_what_is_between_the_relations_of_a_grain() -> None:
     wide.update("stores", insert=[{"id": 1, "city": "Q", "employees": 1}])
     with pytest.raises(ct.QueryError, match=r"joined through stores.*add stores to the grain"):
         wide.query(measures={"pairs": pairs})
+
+
+def test_extremes_leave_out_what_has_no_row_of_the_grain() -> None:
+    """How often a row counts does not matter to them; whether it counts does."""
+    graph = ct.JoinGraph("local")
+    graph.add_relation("stores", {"id": [1, 2], "size": [10, 20]})
+    graph.add_relation("visits", {"store": [1, 1], "guests": [3, None]})
+    graph.add_join("stores", "visits", on={"id": "store"}, how="left")
+    wide = graph.calibrate()
+    most = {
+        "plain": ct.measure("max(guests)", grain="visits"),
+        "most": ct.measure("max(coalesce(guests, 5))", grain="visits"),
+        "values": ct.measure("count(distinct coalesce(guests, 5))", grain="visits"),
+        "wide": "max(coalesce(guests, 5))",
+    }
+    assert sorted(wide.query(["id"], measures=most).rows(), key=lambda row: row["id"]) == [
+        {"id": 1, "plain": 3, "most": 5, "values": 2, "wide": 5},
+        {"id": 2, "plain": None, "most": None, "values": 0, "wide": 5},
+    ]
+    folded = {"middle": ct.measure("median(size)", grain="stores")}
+    folded |= {"guests": ct.measure("list(guests)", grain="visits")}
+    asked = [{"group_by": groups, "measures": m} for groups in ([], ["id"]) for m in (most, folded)]
+    checked = wide.verify([*asked, {"group_by": ["id"], "measures": {"most": most["most"]}}])
+    assert checked.ok, str(checked)
+    both = ct.measure("max(size)", grain=["stores", "visits"])
+    with pytest.raises(ct.QueryError, match="are joined by an outer join"):
+        wide.query(["id"], measures={"most": both})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import date
 
 import pyarrow as pa
 import pytest
@@ -50,3 +51,13 @@ def test_rows_with_the_same_values() -> None:
     empty = [column.slice(0, 0) for column in among]
     assert matching_rows(columns, empty).tolist() == [-1] * 4
     assert matching_rows(empty, among).tolist() == []
+
+
+def test_years_that_python_does_not_have() -> None:
+    graph = ct.JoinGraph("local")
+    graph.add_relation("t", {"day": [date(1, 1, 1), date(2020, 1, 1)]})
+    result = graph.calibrate().query(["day - 1"])
+    assert "0000-12-31" in str(result) and "2019-12-31" in result._repr_html_()
+    assert result.arrow().num_rows == 2
+    with pytest.raises(ct.QueryError, match=r"Python has none for.*take it by arrow\(\)"):
+        result.rows()

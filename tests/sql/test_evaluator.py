@@ -16,6 +16,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from sqlglot import exp
 
+from calitree.apps.verify.plain import DEFINITIONS
 from calitree.engines.reference.rowwise import evaluate_row
 from calitree.errors import ExpressionError
 from calitree.sql.analysis import Resolved
@@ -40,7 +41,8 @@ Column = list[Any]
 @pytest.fixture(scope="module")
 def duck() -> Any:
     connection = duckdb.connect()
-    connection.execute("SET TimeZone = 'UTC'")
+    for definition in DEFINITIONS:
+        connection.execute(definition)
     return connection
 
 

@@ -13,16 +13,19 @@ VALUES = {
     "part": ("'a'", "''", "'é'", "'😀'", "' '", "null", "s2"),
     "count": ("2", "0", "-1", "-100", "100", "null", "cast(i8 as int)"),
     "padding": ("'xy'", "'é'", "null"),
-    "regex": ("'a.?b'", "''", "'^[a-z]+$'", "'(é|ß)'", "'\\s'", "null"),
+    "regex": ("'a.?b'", "''", "'^[a-z]+$'", "'(é|ß)'", "'\\s'", "null",
+              "'[[:alpha:]]+'", "'[^[:punct:][:space:]a]'", "'[][&~|%]'"),
     "number": ("f64", "i64", "dec", "0", "-1.5", "'nan'::double", "'-inf'::double", "1e300", "null"),
     "integer": ("i32", "i8", "0", "-7", "9223372036854775807", "-9223372036854775807", "null"),
     "bits": ("0", "1", "7", "null"),
+    "shift": ("1", "62", "63", "64", "-1"),
     "truth": ("b", "true", "null"),
     "day": ("d", "date '1900-03-01'", "date '2020-02-29'", "null::date"),
     "time": ("ts", "d", "tz", "timestamp '0001-01-01 00:00:00'", "timestamp '9999-12-31 23:59:59.999999'",
              "timestamp '1969-12-31 23:59:59.999999'", "null::timestamp"),
     "near": ("ts", "d", "tz", "null::timestamp"),
     "months": ("1", "-1", "13", "-14", "1200"),
+    "ages": ("1", "0", "-2"),
     "any": ("i32", "g64", "dec", "s", "b", "d", "ts", "null"),
 }  # fmt: skip
 
@@ -61,6 +64,11 @@ UNITS = (
 FORMATS = ("%Y-%m-%d %H:%M:%S.%f", "%a %A %b %B", "%c|%x|%X|%p|%I|%%", "%g %G %j %u %U %V %w %W %y")
 FORMATS += ("%-d %-H %-I %-j %-m %-M %-S %-y",)
 
+SPANS = (
+    *("years", "quarters", "months", "weeks", "days", "hours", "minutes", "seconds"),
+    *("milliseconds", "microseconds"),
+)
+
 FORMS = (
     *("{number} + {number}", "{number} - {number}", "{number} * {number}", "{number} / {number}"),
     *("{number} % {number}", "- {number}", "abs({number})", "sign({number})", "floor({number})"),
@@ -80,6 +88,7 @@ FORMS = (
     *("~ {integer}", "xor({integer}, {integer})", "{bits} << {bits}", "{integer} >> {bits}"),
     *(
         "{integer} >> {integer}",
+        "{integer} >> {shift}",
         "u8 << {bits}",
         "bin({number}, 2)",
         "width_bucket({number}, 0, 5, 3)",
@@ -137,11 +146,9 @@ FORMS = (
     *(
         "{near} - interval 90 day",
         "{months} * interval '1 day' + {near}",
-        "{near} + to_days({months})",
     ),
     *(
         "date_add({near}, interval '2' week)",
-        "{near} + to_months({months})",
         "{near} - interval '1 hour'",
     ),
     *(
@@ -151,7 +158,16 @@ FORMS = (
     ),
     *("extract(epoch from ts - ts2)", "{near} + (ts - ts2)", "{day} + time '12:30:00'"),
     *("last_day({near})", "dayname({time})", "monthname({time})", "epoch_us({time})"),
-    *("epoch_ms({near})", "year({time})", "weekday({time})", "date_part('decade', {time})"),
+    *(
+        "epoch_ms({near})",
+        "epoch_ms({near} + interval '00:00:01.5')",
+        "epoch_ms(ts - ts2)",
+        "year({time})",
+        "weekday({time})",
+        "date_part('decade', {time})",
+    ),
+    *(f"{{near}} + to_{span}({{months}})" for span in SPANS),
+    *(f"{{near}} - to_{span}({{ages}})" for span in ("millennia", "centuries", "decades")),
     *(f"extract({part} from {{time}})" for part in PARTS),
     *(f"date_trunc('{unit}', {{time}})" for unit in UNITS[3:]),
     *(f"date_trunc('{unit}', {{near}})" for unit in UNITS[:3]),

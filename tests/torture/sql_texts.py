@@ -118,6 +118,8 @@ CHOICES = {
     "unit": UNITS,
     "longer": ("century", "decade", "isoyear", "yearweek", "dow", "isodow", "epoch", "microsecond"),
     "span": ("1 month", "-1 year", "90 days", "1 month -1 day", "36 hours", "00:00:01.5"),
+    "calendar": ("years", "quarters", "months", "weeks", "days"),
+    "clock": ("hours", "minutes", "seconds", "milliseconds", "microseconds"),
     "count": ("0", "1", "2", "-1", "5", "-9"),
     "regex": ("'a.?[ab]'", "'^[a-z]+$'", "'(é|ß)'", "'[0-9]+'", "'\\W'", "'ab?'"),
     "format": ("'%Y-%m-%d'", "'%H:%M:%S.%f'", "'%B %-m, %y'", "'%j %U %W %V %G'", "'%I %p'"),
@@ -166,6 +168,13 @@ FORMS = {
         ),
         *("extract({part} from {TIME})", "extract({longer} from {TIME})", "epoch_us({TIME})"),
         *("date_part('{part}', {DAY})", "extract({day|hour|minute} from {ts|ts2} - {d|ts|ts2})"),
+        *("{sin|cos|tan}({i8|g64|dec})", "{asin|acos}({NUMBER})", "atan2({NUMBER}, {NUMBER})"),
+        *("{degrees|radians}({NUMBER})", "pi() * {number}", "log({NUMBER})", "log(2, {NUMBER})"),
+        *(
+            "bin({f64|g64}, {2|0.25})",
+            "width_bucket({NUMBER}, {-1|0}, 5, {1|4})",
+            "epoch_ms({TIME})",
+        ),
     ),
     "text": (
         *("{text} || {text}", "{text} || {text} || {text}", "lower({TEXT})", "upper({TEXT})"),
@@ -194,6 +203,7 @@ FORMS = {
             "regexp_replace({TEXT}, {regex}, {'x'|'[\\0]'})",
         ),
         *("regexp_extract({TEXT}, {regex})", "strftime({TIME}, {format})", "dayname({DAY})"),
+        *("monthname({TIME})", "trim({both|leading|trailing} {'a'|' b'|'é'} from {TEXT})"),
     ),
     "truth": (
         *("{number} {comparison} {number}",) * 4,
@@ -216,12 +226,14 @@ FORMS = {
         *("starts_with({TEXT}, {TEXT})", "ends_with({TEXT}, {TEXT})", "isnan({NUMBER})"),
         *("regexp_matches({TEXT}, {regex})", "{text} ~ {regex}", "{text} similar to {regex}"),
         *("{text} like {escaped} escape '!'", "{text} ilike {escaped} escape '!'"),
+        *("{isinf|isfinite}({NUMBER})", "contains({TEXT}, {s|s2|'a'})"),
+        "regexp_full_match({TEXT}, {regex})",
         *(
             "({number}, {text}) in (({NUMBER}, {TEXT}), (1, null))",
             "({i8|i32}, {s|s2}) not in ((1, 'a'))",
         ),
         *(
-            "{time} - {time} > interval '{1 day|36 hours|-1 week}'",
+            "{ts|ts2} - {d|ts|ts2} > interval '{1 day|36 hours|-1 week}'",
             "{day} <= {day} + interval '{span}'",
         ),
         *("greatest({TRUTH}, {TRUTH})", "{any} is null {comparison} {truth}"),
@@ -233,6 +245,7 @@ FORMS = {
         *("greatest({DAY}, {DAY})", "least({DAY}, {DAY})", "try_cast({s|digits} as date)"),
         *("case when {TRUTH} then {DAY} else {DAY} end", "{time}::date"),
         *("{day} + {1|-30|cast(i8 as int)}", "{day} - {7|i16::int}", "last_day({TIME})"),
+        "date({TIME})",
     ),
     "time": (
         *(
@@ -246,6 +259,11 @@ FORMS = {
         *("try_cast({s2|digits} as timestamp)", "{day}::timestamp"),
         *("{day} + interval '{span}'", "{time} - interval '{span}'", "interval '{span}' + {time}"),
         *("{time} + interval ({i8|2}) {month|day|hour}", "{day} - {i8|3} * interval '1 month'"),
-        *("date_trunc('{decade|century|second|millisecond}', {TIME})", "{time} + to_days({i8|1})"),
+        *(
+            "date_trunc('{decade|century|second|millisecond}', {TIME})",
+            "{day} + to_{calendar}({i8|1})",
+        ),
+        *("date_add({DAY}, interval '{span}')", "{time} - to_{clock}({i8|90})"),
+        "{day} + to_{decades|centuries|millennia}(1)",
     ),
 }

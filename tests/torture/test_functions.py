@@ -5,22 +5,27 @@ What differs is listed in `docs/semantics.md`. `test_expressions` has the same f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from sqlglot import exp
 
+from calitree.errors import ExpressionError
 from calitree.sql.functions import FUNCTIONS
 from calitree.sql.nodes import key_of
 from calitree.sql.parser import parse_node
 from tests.support.expression_cases import same
 from tests.torture.function_texts import matrix
+from tests.torture.sql_texts import Texts
 from tests.torture.test_expressions import OVERFLOWS, Sides, alike, close
 
 MATRIX, COLUMNS = tuple(matrix()), tuple(matrix(only_columns=True))
 ELSEWHERE = {exp.Between, exp.Interval, "TRIM"}
 """What is rewritten while it is parsed, or stands inside another."""
+
+LISTED = {key for key, function in FUNCTIONS.items() if function.usage}
 
 
 def faults(engine: Any, texts: Sequence[str], seed: int = 3) -> list[str]:
@@ -77,7 +82,19 @@ def test_all_of_spark(spark: Any) -> None:
     assert faults(SparkEngine(spark), MATRIX) == []
 
 
+def keys_of(texts: Iterable[str]) -> set[Any]:
+    """The functions that texts call."""
+    keys = set()
+    for text in texts:
+        with suppress(ExpressionError):  # a random text may be none
+            keys |= {key_of(part) for part in parse_node(text).walk()}
+    return keys
+
+
 def test_every_function_is_in_the_matrix() -> None:
-    parsed = {key_of(part) for text in COLUMNS for part in parse_node(text).walk()}
-    listed = {key for key, function in FUNCTIONS.items() if function.usage}
-    assert listed - parsed - ELSEWHERE == set()
+    assert LISTED - keys_of(COLUMNS) - ELSEWHERE == set()
+
+
+def test_every_function_is_nested_at_random() -> None:
+    source = Texts(seed=0)
+    assert LISTED - keys_of(source.different(source.one, 5_000)) - ELSEWHERE == set()

@@ -205,7 +205,7 @@ def _aggregates(measures: Sequence[Measure], nullable: frozenset[str]) -> tuple[
     aggregates = dict.fromkeys(part for measure in measures for part in measure.aggregates)
     sums = [aggregate for aggregate in aggregates or [COUNT] if aggregate.semiring.minus]
     rows = [aggregate.rows for aggregate in sums]
-    if any(not nullable.isdisjoint(aggregate.grain) for aggregate in sums):
+    if any(not nullable.isdisjoint(aggregate.grain) for aggregate in aggregates):
         rows.append(COUNT)
     return tuple(dict.fromkeys((*aggregates, *rows)))
 

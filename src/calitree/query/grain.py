@@ -9,6 +9,7 @@ from typing import Literal
 from sqlglot import exp
 
 from calitree.errors import ExpressionError, QueryError
+from calitree.jointree.schema import Schema
 from calitree.sql.nodes import column, marked
 from calitree.types import Kind
 
@@ -104,6 +105,18 @@ def owning_relations(arguments: Sequence[exp.Expr]) -> frozenset[str]:
         if relations.isdisjoint(names):
             relations.add(names[0])
     return frozenset(relations)
+
+
+def is_null_without(grain: frozenset[str], arguments: Sequence[exp.Expr], schema: Schema) -> bool:
+    """Whether arguments of an aggregate are NULL in each joined row that has no row of the grain.
+
+    So they are where each joined row has one, and so are plain columns of the grain. If it does not matter
+    how often there is a value, the aggregate is then the same over all joined rows.
+    """
+    if schema.nullable.isdisjoint(grain):
+        return True
+    plain = all(isinstance(argument, exp.Column) for argument in arguments)
+    return len(grain) == 1 and plain and owning_relations(arguments) == grain
 
 
 def once_column(grain: frozenset[str]) -> str:

@@ -28,7 +28,14 @@ from calitree.query.formula import (
     outside,
     scalar_formula,
 )
-from calitree.query.grain import DefaultGrain, Grain, GrainMeasure, counted_once, owning_relations
+from calitree.query.grain import (
+    DefaultGrain,
+    Grain,
+    GrainMeasure,
+    counted_once,
+    is_null_without,
+    owning_relations,
+)
 from calitree.query.lifting import Lifting
 from calitree.query.monomials import mixed
 from calitree.sql.limits import MAX_MEASURE_TOKENS, on_deep_stack
@@ -83,7 +90,9 @@ class Measure:
     @property
     def grains(self) -> list[frozenset[str]]:
         """The relations whose rows count once in some of its aggregates, in plain SQL too."""
-        return list(dict.fromkeys(part.grain for part in self.aggregates if part.grain))
+        folded = (frozenset(fold.grain) for fold in self.folds)
+        every = (*(part.grain for part in self.aggregates), *folded)
+        return list(dict.fromkeys(grain for grain in every if grain))
 
     @cached_property
     def relations(self) -> frozenset[str]:
@@ -144,7 +153,7 @@ class _Compiler:
         self.schema, self.among = schema, among
         self.grain = grain if grain is None or grain == "owner" else self._relations(grain)
         self.aggregates: list[Aggregate] = []
-        self.carrying = Carrying(self.scalar)
+        self.carrying = Carrying(self.scalar, schema)
 
     def _relations(self, names: tuple[str, ...]) -> frozenset[str]:
         """The relations of a grain."""
@@ -249,9 +258,11 @@ class _Compiler:
 
     def _grain(self, call: exp.Expr, arguments: list[exp.Expr]) -> frozenset[str]:
         """The relations whose rows a call with these arguments counts once."""
-        if self.grain is None or isinstance(call, EXTREMES):
+        if self.grain is None:
             return frozenset()
-        return owning_relations(arguments) if self.grain == "owner" else frozenset(self.grain)
+        grain = owning_relations(arguments) if self.grain == "owner" else frozenset(self.grain)
+        at_any = isinstance(call, EXTREMES) and is_null_without(grain, arguments, self.schema)
+        return frozenset() if at_any else grain
 
     def scalar(self, node: exp.Expr) -> Expression:
         """An expression over the columns of the relations that are joined."""

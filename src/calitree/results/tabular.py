@@ -7,6 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Self
 
 from calitree.cache import cached_property
+from calitree.errors import QueryError
 from calitree.interrupts import run
 
 if TYPE_CHECKING:
@@ -75,12 +76,21 @@ class Tabular:
         Returns:
             For each row its values by column name; NULL is None.
 
+        Raises:
+            QueryError: A date is before the year 1 or after 9999, which Python does not have.
+
         >>> wide.query().rows()
         [{'revenue': 35}]
         """
         rows: list[dict[str, Any]] = []
-        for batch in self._arrow.to_batches(max_chunksize=ROWS_AT_ONCE):
-            rows += batch.to_pylist()
+        try:
+            for batch in self._arrow.to_batches(max_chunksize=ROWS_AT_ONCE):
+                rows += batch.to_pylist()
+        except (OverflowError, ValueError) as error:
+            raise QueryError(
+                f"The answer has a value that Python has none for ({error}): take it by arrow(), or ask for "
+                "cast(... as varchar)."
+            ) from None
         return rows
 
     def text(self, limit: int | None = None) -> str:
@@ -98,7 +108,7 @@ class Tabular:
         … 2 rows
         """
         head = self._arrow if limit is None else self._head(limit)
-        return text_of(head.to_pylist(), self.columns, len(self))
+        return text_of(shown_rows(head), self.columns, len(self))
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self.rows())
@@ -116,10 +126,24 @@ class Tabular:
         return int(self._arrow.num_rows)
 
     def __repr__(self) -> str:
-        return text_of(self._head(10).to_pylist(), self.columns, len(self))
+        return text_of(shown_rows(self._head(10)), self.columns, len(self))
 
     def _repr_html_(self) -> str:
-        return html_of(self._head(100).to_pylist(), self.columns, len(self))
+        return html_of(shown_rows(self._head(100)), self.columns, len(self))
+
+
+def shown_rows(table: pa.Table) -> list[dict[str, Any]]:
+    """Rows to be shown; dates in years that Python does not have as text."""
+    import pyarrow as pa
+
+    try:
+        return list(table.to_pylist())
+    except (OverflowError, ValueError):
+        columns = {
+            field.name: column.cast(pa.string()) if pa.types.is_temporal(field.type) else column
+            for field, column in zip(table.schema, table.columns, strict=True)
+        }
+        return list(pa.table(columns).to_pylist())
 
 
 def text_of(head: Sequence[dict[str, Any]], columns: Sequence[str], total: int) -> str:

@@ -15,6 +15,7 @@ from calitree.engines.local.theta import theta
 from calitree.engines.local.theta.comparisons import Ordered
 from calitree.engines.local.theta.ranges import SUM, RangeMatches, StabbedMatches
 from calitree.engines.local.theta.sorted_rows import SortedRows
+from tests.support.engines import engine_named
 
 TESTS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq}
 ENDS = np.iinfo(np.int64)
@@ -77,3 +78,30 @@ def test_keys_of_many_rows_are_looked_up_once() -> None:
         assert row["n"] == chosen.sum()
         assert row["s"] == (a["x"].to_numpy() @ chosen).sum()
     assert len(answer) == 3
+
+
+@pytest.mark.parametrize("engine", ["local", "local, scanning"])
+@pytest.mark.parametrize("group_by", [["a.p", "b.q"], ["a.p", "b.q", "d.g"], ["d.g"]])
+def test_legs_beside_the_centre_of_a_star_are_joined_by_a_condition(
+    engine: str, group_by: list[str]
+) -> None:
+    """A message by what the condition compares would share it with a leg that is not the centre."""
+    rng = np.random.default_rng(1)
+    keys = {"a": "k", "b": "k", "d": "l", "e": "m"}
+    own = {"a": "p", "b": "q", "d": "g", "e": "h"}
+
+    def answer(engine: Any) -> list[str]:
+        graph = ct.JoinGraph(engine)
+        graph.add_relation("c", tables["c"])
+        for name, key in keys.items():
+            graph.add_relation(name, tables[name])
+            graph.add_join("c", name, on=key)
+        wide = graph.calibrate({"n": "count(*)", "s": "sum(a.p * e.h)"}, progress=False)
+        return sorted(map(str, wide.query(group_by=group_by, where="a.p <= b.q").rows()))
+
+    tables = {"c": pa.table({key: rng.integers(0, 5, 60) for key in "klm"})}
+    for name, key in keys.items():
+        tables[name] = pa.table({key: rng.integers(0, 5, 9), own[name]: rng.integers(0, 6, 9)})
+    answered = answer(engine_named(engine))
+    assert answered == answer("reference")
+    assert len(answered) > 2

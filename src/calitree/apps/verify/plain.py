@@ -58,7 +58,7 @@ class SqlRunner(Protocol):
 
 DEFINITIONS = (
     "SET TimeZone = 'UTC'",
-    "SET disabled_optimizers = 'expression_rewriter'",
+    "SET disabled_optimizers = 'expression_rewriter,statistics_propagation'",
     'CREATE MACRO "/"(a, b) AS system.main."/"(a, nullif(b, 0))',
     'CREATE MACRO "%"(a, b) AS system.main."%"(a, nullif(b, 0))',
     'CREATE MACRO "//"(a, b) AS system.main."//"(a, nullif(b, 0))',

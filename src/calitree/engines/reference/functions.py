@@ -138,7 +138,7 @@ OPERATORS: dict[type[exp.Expr] | str, Callable[..., Any]] = {
     exp.BitwiseOr: lambda node, a, b: a | b,
     exp.BitwiseNot: lambda node, a: ~a,
     exp.BitwiseLeftShift: lambda node, a, count: _shifted(a, count),
-    exp.BitwiseRightShift: lambda node, a, count: a >> count if 0 <= count < 63 else 0,
+    exp.BitwiseRightShift: lambda node, a, count: a >> count if 0 <= count < 64 else 0,
     exp.Substring: substring,
 }
 """By the class of the node."""

@@ -9,6 +9,7 @@ from typing import Literal
 from sqlglot import exp
 
 from calitree.errors import ExpressionError
+from calitree.jointree.schema import Schema
 from calitree.query.carried.folds import (
     CARRIED,
     HOLISTIC,
@@ -19,8 +20,8 @@ from calitree.query.carried.folds import (
     text_of,
 )
 from calitree.query.formula import Formula
-from calitree.query.grain import owning_relations
-from calitree.sql.nodes import column, marked, quoted_sql, ratio
+from calitree.query.grain import counted_once, is_null_without, owning_relations
+from calitree.sql.nodes import all_of, column, marked, quoted_sql, ratio
 from calitree.sql.parser import Expression
 from calitree.types import Kind
 
@@ -34,8 +35,8 @@ SomeGrain = Literal["owner"] | frozenset[str] | None
 class Carrying:
     """The folds of one measure."""
 
-    def __init__(self, scalar: Scalar) -> None:
-        self.scalar = scalar
+    def __init__(self, scalar: Scalar, schema: Schema) -> None:
+        self.scalar, self.schema = scalar, schema
         self.folds: list[Fold] = []
 
     def takes(self, call: exp.Expr) -> bool:
@@ -59,9 +60,10 @@ class Carrying:
     def formula(self, call: exp.Expr, condition: exp.Expr | None, grain: SomeGrain) -> Formula:
         """The value of an aggregate over the rows where a condition holds, which lifts can tell."""
         keys = ("Sum", "Count") if isinstance(call, exp.Avg) else (class_of(call),)
-        values = [self._value(call, key, condition, grain) for key in keys]
+        folded = [self._holistic(call, key, condition, grain) for key in keys]
+        values = [self._column(holistic) for holistic in folded]
         final = ratio(*values) if isinstance(call, exp.Avg) else values[0]
-        return Formula(final, self._plain(call, condition))
+        return Formula(final, self._plain(call, condition, frozenset(folded[0].fold.grain)))
 
     def where(self, call: exp.Expr, condition: exp.Expr, kind: Kind, grain: SomeGrain) -> Formula:
         """The value of an aggregate over the rows where a condition across relations holds."""
@@ -74,37 +76,29 @@ class Carrying:
         fold = Fold("value", (), text_of(call), text_of(condition), relations=used)
         return Formula(self._column(Holistic(fold, kind)), self._plain(call, condition))
 
-    def _value(
+    def _holistic(
         self, call: exp.Expr, key: str, condition: exp.Expr | None, grain: SomeGrain
-    ) -> exp.Expr:
+    ) -> Holistic:
         name, rule = CARRIED[key] if key in CARRIED else (HOLISTIC[key].name, HOLISTIC[key].rule)
         parsed = parsed_call(call, name, self.scalar)
         holistic = rule(parsed)
         if condition is not None:
             weight = f"{holistic.fold.weight} filter (where {text_of(condition)})"
             holistic = holistic._replace(fold=replace(holistic.fold, weight=weight))
-        if grain is not None and not (parsed.distinct or holistic.fold.function in AT_ANY_GRAIN):
-            relations = self._once(parsed.arguments[: len(holistic.fold.carried)], grain)
-            holistic = holistic._replace(fold=replace(holistic.fold, grain=relations))
+        if grain is not None:
+            carried = parsed.arguments[: len(holistic.fold.carried)]
+            nodes = [self.scalar(argument).node for argument in carried]
+            relations = owning_relations(nodes) if grain == "owner" else grain
+            at_any = parsed.distinct or holistic.fold.function in AT_ANY_GRAIN
+            if not (at_any and is_null_without(relations, nodes, self.schema)):
+                _check_owners(carried[0], owning_relations(nodes), relations)
+                fold = replace(holistic.fold, grain=tuple(sorted(relations)))
+                holistic = holistic._replace(fold=fold)
         used = self._relations([call, *([] if condition is None else [condition])])
-        return self._column(holistic._replace(fold=replace(holistic.fold, relations=used)))
+        return holistic._replace(fold=replace(holistic.fold, relations=used))
 
     def _relations(self, nodes: Sequence[exp.Expr]) -> frozenset[str]:
         return owning_relations([self._over_attributes(node) for node in nodes])
-
-    def _once(
-        self, arguments: Sequence[exp.Expr], grain: Literal["owner"] | frozenset[str]
-    ) -> tuple[str, ...]:
-        """The relations whose rows count once for a fold of these arguments."""
-        owning = owning_relations([self.scalar(argument).node for argument in arguments])
-        if grain == "owner":
-            return tuple(sorted(owning))
-        for relation in sorted(owning - grain):
-            raise ExpressionError(
-                f"{quoted_sql(arguments[0])} is computed from {relation}, but only rows of "
-                f"{' and '.join(sorted(grain))} count. Add {relation} to the grain"
-            )
-        return tuple(sorted(grain))
 
     def _column(self, holistic: Holistic) -> exp.Expr:
         """The column under which the measure's formula has the value of a fold."""
@@ -112,20 +106,32 @@ class Carrying:
             self.folds.append(holistic.fold)
         return marked(column(f"f{self.folds.index(holistic.fold)}"), holistic.kind)
 
-    def _plain(self, call: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
+    def _plain(
+        self, call: exp.Expr, condition: exp.Expr | None, grain: frozenset[str] = frozenset()
+    ) -> exp.Expr:
         """The call over attributes; what depends on the order of rows in our order."""
         plain = self._over_attributes(call)
         _ordered(plain)
-        if condition is None:
+        kept = [] if condition is None else [self._over_attributes(condition)]
+        kept += counted_once(grain)
+        if not kept:
             return plain
-        where = exp.Where(this=self._over_attributes(condition))
-        return exp.Filter(this=plain, expression=where)
+        return exp.Filter(this=plain, expression=exp.Where(this=all_of(kept)))
 
     def _over_attributes(self, node: exp.Expr) -> exp.Expr:
         def resolved(part: exp.Expr) -> exp.Expr:
             return self.scalar(part).node.copy() if isinstance(part, exp.Column) else part
 
         return node.copy().transform(resolved)
+
+
+def _check_owners(argument: exp.Expr, owning: frozenset[str], grain: frozenset[str]) -> None:
+    """An error if a fold takes columns of relations that are not in its grain."""
+    for relation in sorted(owning - grain):
+        raise ExpressionError(
+            f"{quoted_sql(argument)} is computed from {relation}, but only rows of "
+            f"{' and '.join(sorted(grain))} count. Add {relation} to the grain"
+        )
 
 
 def _ordered(call: exp.Expr) -> None:

@@ -27,7 +27,7 @@ _SHIFTED = (
     " ELSE SHIFTLEFT(CAST({0} AS BIGINT), {1:int}) END"
 )
 _RIGHT = (
-    "IF({1} BETWEEN 0 AND 62, SHIFTRIGHT(CAST({0} AS BIGINT), {1:int}),"
+    "IF({1} BETWEEN 0 AND 63, SHIFTRIGHT(CAST({0} AS BIGINT), {1:int}),"
     " IF({1} IS NULL OR {0} IS NULL, NULL, 0L))"
 )
 
@@ -65,7 +65,7 @@ ARITHMETIC: dict[type[exp.Expr] | str, Function] = {
         can_fail=True, spark=_SHIFTED, result=Kind.INTEGER,
     ),
     exp.BitwiseRightShift: Function(
-        "a >> n", "Bits moved down; 0 where n is negative, or more than 62", _of_bits, "bits.shift_right",
+        "a >> n", "Bits moved down; 0 where n is negative, or more than 63", _of_bits, "bits.shift_right",
         BINARY,
         spark=_RIGHT, result=Kind.INTEGER,
     ),

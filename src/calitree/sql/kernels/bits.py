@@ -12,7 +12,7 @@ from calitree.sql.kernels.values import Datum, kind_of
 from calitree.types import Kind
 
 _MAX_SHIFT = 62
-"""Bits that a positive number can be moved by."""
+"""Bits that Arrow moves a number by, and that a positive one can be moved up by."""
 
 
 def _integer(datum: Datum) -> Datum:
@@ -50,8 +50,9 @@ def shift_left(datum: Datum, count: Datum) -> Datum:
 
 
 def shift_right(datum: Datum, count: Datum) -> Datum:
-    """Bits moved down, with the sign; 0 for a negative count, or one of 63 and more."""
+    """Bits moved down, with the sign; 0 for a negative count, or one of 64 and more."""
     value, by = _integer(datum), _integer(count)
     fits = pc.and_(pc.greater_equal(by, 0), pc.less_equal(by, _MAX_SHIFT))
     moved = pc.shift_right(value, _clipped(by))
-    return pc.if_else(fits, moved, pc.multiply(moved, 0))
+    sign = pc.if_else(pc.equal(by, _MAX_SHIFT + 1), pc.shift_right(value, _MAX_SHIFT), 0)
+    return pc.if_else(fits, moved, pc.shift_right(pc.if_else(pc.is_null(moved), moved, sign), 1))

@@ -241,17 +241,25 @@ def last_day(analysis: Analysis, node: exp.Expr) -> Pair:
 
 
 def epoch(analysis: Analysis, node: exp.Expr) -> Pair:
-    """EPOCH_US and EPOCH_MS: microseconds, or milliseconds, since 1970, or of a time or duration."""
+    """EPOCH_US and EPOCH_MS: microseconds, or milliseconds, since 1970, or of a time or duration.
+
+    Milliseconds of timestamps are rounded, the others cut, as in DuckDB.
+    """
     check_count(analysis, node, 1, 1)
     source = node.expressions[0]
     at, kind = analysis.normal(source)
-    if kind not in (Kind.TIME, Kind.DURATION):
+    is_instant = kind not in (Kind.TIME, Kind.DURATION)
+    if is_instant:
         _check_temporal(analysis, source, kind, node.name.upper())
         at = at if kind is Kind.TIMESTAMP else cast(at, Kind.TIMESTAMP)
     result = microseconds(at)
-    return result if node.name.upper() == "EPOCH_US" else _integer(
-        exp.IntDiv, result, 1000
-    ), Kind.INTEGER
+    if node.name.upper() == "EPOCH_US":
+        return result, Kind.INTEGER
+    cut = _integer(exp.IntDiv, result, 1000)
+    if not is_instant:
+        return cut, Kind.INTEGER
+    more = _integer(exp.IntDiv, _integer(exp.Mod, result, 1000), 500)
+    return _integer(exp.Add, cut, more), Kind.INTEGER
 
 
 def temporal(analysis: Analysis, node: exp.Expr) -> exp.Expr:

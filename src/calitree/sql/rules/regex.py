@@ -32,6 +32,45 @@ def _pieces(pattern: str) -> Iterator[str]:
     )
 
 
+CLASSES = {
+    "alnum": "0-9A-Za-z",
+    "alpha": "A-Za-z",
+    "ascii": r"\x00-\x7f",
+    "blank": r"\t ",
+    "cntrl": r"\x00-\x1f\x7f",
+    "digit": "0-9",
+    "graph": "!-~",
+    "lower": "a-z",
+    "print": " -~",
+    "punct": r"!-/:-@\[-`{-~",
+    "space": r"\t\n\x0b\f\r ",
+    "upper": "A-Z",
+    "word": "0-9A-Za-z_",
+    "xdigit": "0-9A-Fa-f",
+}
+"""What is written as `[[:alpha:]]`: Java and Python have no such names."""
+
+
+def portable(pattern: str) -> str:
+    """A pattern in whose sets each character is itself, as Java and Python would nest or intersect them."""
+    return "".join(_portable_set(piece) if len(piece) > 1 else piece for piece in _pieces(pattern))
+
+
+def _portable_set(piece: str) -> str:
+    if not piece.startswith("["):
+        return piece
+    opening = "[^" if piece.startswith("[^") else "["
+
+    def read(match: re.Match[str]) -> str:
+        part = match[0]
+        if part.startswith("[:"):
+            return CLASSES[match[1]]
+        return part if part.startswith("\\") else f"\\{part}"
+
+    body = re.sub(r"\\.|\[:(\w+):\]|[]\[&|~]", read, piece[len(opening) : -1], flags=re.DOTALL)
+    return f"{opening}{body}]"
+
+
 def _is_group(piece: str, following: str) -> bool:
     return piece.startswith(("(?P<", "(?<")) or (piece == "(" and following != "?")
 
@@ -75,13 +114,16 @@ def _checked(pattern: str) -> str:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    if "[:^" in pattern:
+        raise ExpressionError(f"{shortened(pattern)} has a negated class; write it as [^[:alpha:]]")
     try:
         pc.match_substring_regex(pa.array([""]), pattern)
-        python_pattern(pattern)
+        read = portable(pattern)
+        python_pattern(read)
     except (pa.ArrowInvalid, re.error) as error:
         reason = str(error).removeprefix("Invalid regular expression: ")
         raise ExpressionError(f"{shortened(pattern)} is no regular expression: {reason}") from None
-    return pattern
+    return read
 
 
 def _constant(analysis: Analysis, node: exp.Expr, what: str) -> str:

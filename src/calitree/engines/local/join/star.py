@@ -170,7 +170,13 @@ class Star:
         self.length = len(chosen)
 
     def _codes(self, attribute: str) -> Codes:
-        at = next(i for i, leg in self.legs.items() if attribute in leg.names)
+        """The codes of an attribute in the joined rows.
+
+        The leg in the middle has all that several legs have; a message across an outer join has NULL in its
+        place where there is no partner.
+        """
+        holders = (i for i, leg in self.legs.items() if attribute in leg.names)
+        at = self.middle if attribute in self.legs[self.middle].names else next(holders)
         return self._joined(self.legs[at].codes(attribute), at)
 
     # -- annotations -----------------------------------------------------------------------------

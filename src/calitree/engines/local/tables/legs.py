@@ -177,8 +177,8 @@ def shared(legs: Mapping[int, Leg], at: int) -> tuple[str, ...]:
     return tuple(sorted(legs[at].names.keys() & others))
 
 
-def _centres(legs: Mapping[int, Leg]) -> list[int]:
-    """The legs with which all others share whatever they share with any leg."""
+def centres(legs: Mapping[int, Leg]) -> list[int]:
+    """The legs with which all others share whatever they share with any leg: a star's possible centres."""
     if len(legs) < 3 and not any(leg.match for leg in legs.values()):
         return list(legs)
     common = {at: frozenset(shared(legs, at)) for at in legs}
@@ -192,7 +192,7 @@ def _centres(legs: Mapping[int, Leg]) -> list[int]:
 
 def centre(legs: Mapping[int, Leg]) -> int | None:
     """The largest leg that can be the centre of a star join; None if there is none."""
-    return max(_centres(legs), key=lambda at: legs[at].rows, default=None)
+    return max(centres(legs), key=lambda at: legs[at].rows, default=None)
 
 
 def middle(legs: Mapping[int, Leg]) -> int:
@@ -201,11 +201,11 @@ def middle(legs: Mapping[int, Leg]) -> int:
     It is the smallest, if that is far smaller than the largest and no other leg has several rows for
     one of its rows.
     """
-    centres = _centres(legs)
-    if len(centres) == 1:
-        return centres[0]
-    largest = max(centres, key=lambda at: legs[at].rows)
-    smallest = min(centres, key=lambda at: legs[at].rows)
+    options = centres(legs)
+    if len(options) == 1:
+        return options[0]
+    largest = max(options, key=lambda at: legs[at].rows)
+    smallest = min(options, key=lambda at: legs[at].rows)
     if legs[smallest].rows * MIN_SIZE_RATIO < legs[largest].rows and all(
         _has_unique_rows(leg, shared({smallest: legs[smallest], at: leg}, at))
         for at, leg in legs.items()

@@ -24,7 +24,7 @@ from calitree.engines.api.semiring import SUM_PRODUCT
 from calitree.engines.local.annotation.values import Value
 from calitree.engines.local.scan.reduction import Job
 from calitree.engines.local.tables.encoded import EncodedTable
-from calitree.engines.local.tables.legs import Leg, shared
+from calitree.engines.local.tables.legs import Leg, centres, shared
 from calitree.engines.local.tables.selection import SelectedRelation
 from calitree.engines.local.tables.tables import EncodedMessage, EncodedRelation
 from calitree.engines.local.theta.comparisons import MIRRORED, ordered
@@ -144,16 +144,25 @@ def _summed_leg(job: Job, lookup: ThetaJoin) -> dict[int, Leg] | None:
     if not (condition.is_on_one_column or condition.is_interval):
         return None
     by_keys = bool(lookup.kept) or lookup.has_few_keys
-    message = _message(lookup) if by_keys else None
+    may_be_message = _leaves_centre(job, lookup)
+    message = _message(lookup) if by_keys and may_be_message else None
     if message is None and not lookup.kept:
         table = _annotated(job, lookup)
         if table is not None:
             return {lookup.middle: Leg(table, lookup.other.names)}
-    if message is None and not by_keys:
+    if message is None and not by_keys and may_be_message:
         message = _message(lookup)
     if message is None:
         return None
     return {lookup.at: Leg(message, {name: name for name in message.attributes})}
+
+
+def _leaves_centre(job: Job, lookup: ThetaJoin) -> bool:
+    """Whether a message by the keys leaves a leg with which all others share what they share with any.
+
+    What the condition compares was the other leg's own before, and is shared with the message then.
+    """
+    return any(job.legs[at].names.keys() >= set(lookup.key) for at in centres(job.legs))
 
 
 def _annotated(job: Job, lookup: ThetaJoin) -> EncodedTable | None:
