@@ -8,9 +8,19 @@ from typing import Any
 import duckdb
 import pytest
 
+from calitree import JoinGraph
 from calitree.engines.hybrid import HybridEngine
 from calitree.engines.spark import SparkEngine
 from tests.support.tpch.run import ASKED, Row, answers, connect, expected, generate, page_table
+from tests.support.tpch.steps import (
+    CUSTOMERS,
+    NATIONS,
+    ORDERS,
+    SECOND_NAMES,
+    SUPPLIES,
+    Step,
+    on,
+)
 from tests.support.tpch.texts import OFFICIAL
 
 PAGE = Path(__file__).parents[2] / "docs/tpch.md"
@@ -105,3 +115,28 @@ def test_the_page_lists_what_is_asked() -> None:
     assert sorted(ASKED) == sorted(OFFICIAL) == list(range(1, 23))
     page = PAGE.read_text().splitlines()
     assert [line for line in page if line.startswith("|")] == page_table()
+
+
+AS_STATEMENTS = {
+    **{n: ASKED[n].steps[-1].joins for n in (1, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 19)},
+    11: (SUPPLIES, NATIONS),
+    13: (on("customer.c_custkey = orders.o_custkey", "left"),),
+    18: (ORDERS, CUSTOMERS),
+}
+"""The queries that `WideTable.sql` answers in their own texts, and the joins of a graph for each."""
+
+
+@pytest.mark.parametrize("number", AS_STATEMENTS)
+def test_in_their_own_texts(number: int, data: Path, sql: duckdb.DuckDBPyConnection) -> None:
+    step = Step(measures={}, joins=AS_STATEMENTS[number], relation="lineitem")
+    graph = JoinGraph("local")
+    for name in step.relations:
+        graph.add_relation(name, str(data / f"{SECOND_NAMES.get(name, name)}.parquet"))
+    for join in step.joins:
+        graph.add_join(join.left, join.right, join.on, how=join.how, condition=join.condition)
+    ours = graph.calibrate(progress=False).sql(OFFICIAL[number]).rows()
+    theirs = expected(sql, OFFICIAL[number])
+    assert [list(row) for row in ours[:1]] == [list(row) for row in theirs[:1]]
+    assert list(map(exact, ours)) == list(map(exact, theirs))
+    for row, other in zip(ours, theirs, strict=True):
+        assert rounded(row) == pytest.approx(rounded(other), rel=1e-9)
