@@ -161,6 +161,22 @@ def test_filters_measures_and_relations(tree: str) -> None:
     assert ask(tree, "-m", "q=" + filtered) == "q\n2\n"
 
 
+def test_statements(tree: str) -> None:
+    text = "SELECT city, MEASURE(revenue) AS r FROM wide GROUP BY city ORDER BY r DESC LIMIT 1"
+    local = ("--engine", "local")
+    assert out("query", tree, text, *local) == "city  r\nNULL  40\n"
+    assert out("query", tree, text, "--format", "csv", *local) == '"city","r"\n,40\n'
+    assert "reuse" in out("query", tree, text, "--plan", *local)
+    piped = CliRunner().invoke(app, ["query", tree, "-", *local], input=text)
+    assert piped.stdout == out("query", tree, text, *local)
+    assert refusal("query", tree, text, "--by", "city", *local) == (
+        "A statement says all that it asks; leave --by out."
+    )
+    assert refusal("query", tree, "SELECT nope FROM wide GROUP BY 1", *local).endswith(
+        "(line 1, column 8)"
+    )
+
+
 def test_groups_by_expressions(tree: str) -> None:
     lines = ask(tree, "--by", "month=month(sales.day)", "-b", "price > 15", "-m", "n").splitlines()
     assert lines[0].split("  ") == ["month", "price > 15", "n"]

@@ -12,28 +12,22 @@ from typer.core import TyperGroup
 
 from calitree.apps.verify import Verification
 from calitree.cli.check import check
-from calitree.cli.formats import check_format, write
 from calitree.cli.functions import functions
 from calitree.cli.model import ModelFile
 from calitree.cli.options import (
     Allow,
-    Compare,
     EngineName,
-    Format,
     Grace,
     InProcess,
     Master,
     MemoryLimit,
     Model,
-    Output,
     Remote,
-    Running,
-    Share,
     Tree,
     Version,
     chosen_engine,
 )
-from calitree.cli.questions import beside, groups, measures
+from calitree.cli.query import query
 from calitree.cli.streams import arguments, failed, prepare, show, tell
 from calitree.engines.spark.session.startup import warm_up as archive_classes
 from calitree.errors import CalitreeError
@@ -149,69 +143,7 @@ def calibrate(
 
 app.command()(check)
 app.command()(functions)
-
-
-@app.command()
-def query(
-    tree: Tree,
-    by: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--by", "-b", help="A column or expression to group by, or name=EXPRESSION. Repeatable."
-        ),
-    ] = None,
-    where: Annotated[str | None, typer.Option("--where", "-w", help="An SQL condition.")] = None,
-    measure: Annotated[
-        list[str] | None,
-        typer.Option("--measure", "-m", help="A measure's name, or name=EXPRESSION. Repeatable."),
-    ] = None,
-    relation: Annotated[
-        list[str] | None, typer.Option(help="Join only these relations. Repeatable.")
-    ] = None,
-    compare: Compare = None,
-    cumulative: Running = False,
-    share: Share = False,
-    form: Format = "table",
-    output: Output = None,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Show what would be reused and computed, only.")
-    ] = False,
-    engine: EngineName = None,
-    master: Annotated[str | None, typer.Option(help="Where Spark runs, if it is needed.")] = None,
-    version: Version = None,
-    allow: Allow = None,
-) -> None:
-    """Ask a saved tree: any groups, filters and measures.
-
-    \b
-        calitree query tree --by stores.city --where "family = 'DAIRY'"
-        calitree query tree --by family -m revenue -m "dearest=max(price)"
-        calitree query tree --by "month=month(day)" --format csv --output months.csv
-        calitree query tree --by "month(day)" --where "year(day) = 2013" --compare "1 year"
-
-    \b
-    table    aligned text; fractions have six digits
-    csv      with a header; NULL is empty, an empty text is two quotes
-    json     an object a line; decimals, dates and times are text
-    parquet  with --output only
-    """
-    check_format(form, output)
-    wide = open_tree(tree, chosen_engine(engine, master, None, None), version, allow=allow)
-    asked: dict[str, Any] = {
-        "group_by": groups(by or (), wide.schema),
-        "where": where,
-        "measures": measures(measure, wide.measures),
-        "relations": relation or None,
-    }
-    if plan:
-        show(str(wide.plan(**asked)))
-        return
-    result = wide.query(**asked)
-    write(beside(result, compare, cumulative, share), form, output)
-    for warning in wide.plan(**asked).warnings:
-        notice(warning)
-    if not result.exact:
-        notice("sums did not fit 38 digits, and went on as floating point")
+app.command()(query)
 
 
 @app.command()

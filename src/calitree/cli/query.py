@@ -1,0 +1,122 @@
+"""The command that asks a saved tree."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from calitree.apps.select.sql import sql
+from calitree.cli.formats import check_format, write
+from calitree.cli.options import (
+    Allow,
+    Compare,
+    EngineName,
+    Format,
+    Output,
+    Running,
+    Share,
+    Tree,
+    Version,
+    chosen_engine,
+)
+from calitree.cli.questions import beside, groups, measures
+from calitree.cli.streams import show
+from calitree.errors import QueryError
+from calitree.join_graph import open_tree
+from calitree.progress import notice
+from calitree.wide_table import WideTable
+
+
+def query(
+    tree: Tree,
+    statement: Annotated[
+        str | None,
+        typer.Argument(help="A SELECT, in place of the options; `-` for standard input."),
+    ] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--by", "-b", help="A column or expression to group by, or name=EXPRESSION. Repeatable."
+        ),
+    ] = None,
+    where: Annotated[str | None, typer.Option("--where", "-w", help="An SQL condition.")] = None,
+    measure: Annotated[
+        list[str] | None,
+        typer.Option("--measure", "-m", help="A measure's name, or name=EXPRESSION. Repeatable."),
+    ] = None,
+    relation: Annotated[
+        list[str] | None, typer.Option(help="Join only these relations. Repeatable.")
+    ] = None,
+    compare: Compare = None,
+    cumulative: Running = False,
+    share: Share = False,
+    form: Format = "table",
+    output: Output = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Show what would be reused and computed, only.")
+    ] = False,
+    engine: EngineName = None,
+    master: Annotated[str | None, typer.Option(help="Where Spark runs, if it is needed.")] = None,
+    version: Version = None,
+    allow: Allow = None,
+) -> None:
+    """Ask a saved tree: any groups, filters and measures, or a statement in SQL.
+
+    \b
+        calitree query tree "SELECT city, MEASURE(revenue) AS r FROM wide GROUP BY 1 ORDER BY r DESC"
+        calitree query tree --by stores.city --where "family = 'DAIRY'"
+        calitree query tree --by family -m revenue -m "dearest=max(price)"
+        calitree query tree --by "month=month(day)" --format csv --output months.csv
+        calitree query tree --by "month(day)" --where "year(day) = 2013" --compare "1 year"
+
+    \b
+    table    aligned text; fractions have six digits
+    csv      with a header; NULL is empty, an empty text is two quotes
+    json     an object a line; decimals, dates and times are text
+    parquet  with --output only
+    """
+    check_format(form, output)
+    options: dict[str, object] = {
+        "--by": by,
+        "--where": where,
+        "--measure": measure,
+        "--relation": relation,
+    }
+    options |= {"--compare": compare, "--cumulative": cumulative, "--share": share}
+    _check_alone(statement, [name for name, given in options.items() if given])
+    wide = open_tree(tree, chosen_engine(engine, master, None, None), version, allow=allow)
+    if statement is not None:
+        _answer(wide, statement, plan, form, output)
+        return
+    asked: dict[str, Any] = {
+        "group_by": groups(by or (), wide.schema),
+        "where": where,
+        "measures": measures(measure, wide.measures),
+        "relations": relation or None,
+    }
+    if plan:
+        show(str(wide.plan(**asked)))
+        return
+    result = wide.query(**asked)
+    write(beside(result, compare, cumulative, share), form, output)
+    for warning in wide.plan(**asked).warnings:
+        notice(warning)
+    if not result.exact:
+        notice("sums did not fit 38 digits, and went on as floating point")
+
+
+def _check_alone(statement: str | None, options: list[str]) -> None:
+    if statement is not None and options:
+        raise QueryError(f"A statement says all that it asks; leave {', '.join(options)} out.")
+
+
+def _answer(wide: WideTable, statement: str, plan: bool, form: str, output: Path | None) -> None:
+    """Answer a statement."""
+    text = sys.stdin.read() if statement == "-" else statement
+    if plan:
+        show("\n".join(row["plan"] for row in sql(wide, f"EXPLAIN {text}").rows()))
+        return
+    write(sql(wide, text), form, output)
