@@ -30,40 +30,46 @@ from calitree.progress import notice
 from calitree.wide_table import WideTable
 
 
+Statement = Annotated[
+    str | None, typer.Argument(help="A SELECT, in place of options; `-` for standard input.")
+]
+By = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--by", "-b", help="A column or expression to group by, or name=EXPRESSION. Repeatable."
+    ),
+]
+Where = Annotated[str | None, typer.Option("--where", "-w", help="An SQL condition.")]
+Measure = Annotated[
+    list[str] | None,
+    typer.Option("--measure", "-m", help="A measure's name, or name=EXPRESSION. Repeatable."),
+]
+Relation = Annotated[list[str] | None, typer.Option(help="Join only these relations. Repeatable.")]
+PlanOnly = Annotated[
+    bool, typer.Option("--plan", help="Show what would be reused and computed, only.")
+]
+LocalMaster = Annotated[str | None, typer.Option(help="Where Spark runs, if it is needed.")]
+
+
 def query(
     tree: Tree,
-    statement: Annotated[
-        str | None,
-        typer.Argument(help="A SELECT, in place of the options; `-` for standard input."),
-    ] = None,
-    by: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--by", "-b", help="A column or expression to group by, or name=EXPRESSION. Repeatable."
-        ),
-    ] = None,
-    where: Annotated[str | None, typer.Option("--where", "-w", help="An SQL condition.")] = None,
-    measure: Annotated[
-        list[str] | None,
-        typer.Option("--measure", "-m", help="A measure's name, or name=EXPRESSION. Repeatable."),
-    ] = None,
-    relation: Annotated[
-        list[str] | None, typer.Option(help="Join only these relations. Repeatable.")
-    ] = None,
+    statement: Statement = None,
+    by: By = None,
+    where: Where = None,
+    measure: Measure = None,
+    relation: Relation = None,
     compare: Compare = None,
     cumulative: Running = False,
     share: Share = False,
     form: Format = "table",
     output: Output = None,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Show what would be reused and computed, only.")
-    ] = False,
+    plan: PlanOnly = False,
     engine: EngineName = None,
-    master: Annotated[str | None, typer.Option(help="Where Spark runs, if it is needed.")] = None,
+    master: LocalMaster = None,
     version: Version = None,
     allow: Allow = None,
 ) -> None:
-    """Ask a saved tree: any groups, filters and measures, or a statement in SQL.
+    """Ask a saved tree: groups, filters and measures, or SQL.
 
     \b
         calitree query tree "SELECT city, MEASURE(revenue) AS r FROM wide GROUP BY 1 ORDER BY r DESC"
