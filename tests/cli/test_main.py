@@ -170,7 +170,7 @@ def test_statements(tree: str) -> None:
     piped = CliRunner().invoke(app, ["query", tree, "-", *local], input=text)
     assert piped.stdout == out("query", tree, text, *local)
     assert refusal("query", tree, text, "--by", "city", *local) == (
-        "A statement says all that it asks; leave --by out."
+        "A statement says all that it asks; leave the options for questions out."
     )
     assert refusal("query", tree, "SELECT nope FROM wide GROUP BY 1", *local).endswith(
         "(line 1, column 8)"

@@ -29,7 +29,6 @@ from calitree.join_graph import open_tree
 from calitree.progress import notice
 from calitree.wide_table import WideTable
 
-
 Statement = Annotated[
     str | None, typer.Argument(help="A SELECT, in place of options; `-` for standard input.")
 ]
@@ -85,14 +84,9 @@ def query(
     parquet  with --output only
     """
     check_format(form, output)
-    options: dict[str, object] = {
-        "--by": by,
-        "--where": where,
-        "--measure": measure,
-        "--relation": relation,
-    }
-    options |= {"--compare": compare, "--cumulative": cumulative, "--share": share}
-    _check_alone(statement, [name for name, given in options.items() if given])
+    others = (by, where, measure, relation, compare, cumulative, share)
+    if statement is not None and any(others):
+        raise QueryError("A statement says all that it asks; leave the options for questions out.")
     wide = open_tree(tree, chosen_engine(engine, master, None, None), version, allow=allow)
     if statement is not None:
         _answer(wide, statement, plan, form, output)
@@ -112,11 +106,6 @@ def query(
         notice(warning)
     if not result.exact:
         notice("sums did not fit 38 digits, and went on as floating point")
-
-
-def _check_alone(statement: str | None, options: list[str]) -> None:
-    if statement is not None and options:
-        raise QueryError(f"A statement says all that it asks; leave {', '.join(options)} out.")
 
 
 def _answer(wide: WideTable, statement: str, plan: bool, form: str, output: Path | None) -> None:
