@@ -42,6 +42,7 @@ from calitree.application import application, defer
 from calitree.calibration.message import MessageKey
 from calitree.calibration.planning.plan import Plan
 from calitree.engines.api import semiring
+from calitree.engines.api.python_semiring import PythonSemiring, python_semiring
 from calitree.engines.api.semiring import Semiring
 from calitree.engines.spark.session import spark_session
 from calitree.errors import (
@@ -70,7 +71,8 @@ from calitree.jointree.bag import Bag
 from calitree.jointree.hypertree import Hypertree
 from calitree.memory.report import Holding, Memory
 from calitree.query.binder import Question
-from calitree.query.custom import CustomMeasure, aggregate
+from calitree.query.custom.aggregate import CustomMeasure, aggregate
+from calitree.query.custom.python_measure import PythonMeasure
 from calitree.query.grain import GrainMeasure, measure
 from calitree.results.diff import Difference
 from calitree.results.having import Selected
@@ -149,6 +151,8 @@ __all__ = [
     "ModelError",
     "PeriodComparison",
     "Plan",
+    "PythonMeasure",
+    "PythonSemiring",
     "QueryError",
     "Question",
     "RelationStatus",
@@ -174,6 +178,7 @@ __all__ = [
     "application",
     "measure",
     "open",
+    "python_semiring",
     "saved",
     "semiring",
     "spark_session",
