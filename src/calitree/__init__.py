@@ -22,6 +22,8 @@ What is exported:
   `MessageKey`: what comes back;
 * `measure`, `GrainMeasure`: measures that count each row of a relation once;
 * `aggregate`, `CustomMeasure`, `Semiring`, `semiring`: measures beyond SQL's aggregates;
+* `python_semiring`, `PythonSemiring`, `PythonMeasure`: those that SQL cannot add or multiply;
+* `check_semiring`, `SemiringCheck`, `Counterexample`: the laws of a semiring, tried;
 * `Question`, `Bag`, `Hypertree`, `Joinable`: questions, trees and relations to add as values;
 * `GraphCheck`, `EdgeCheck`, `EdgeSide`, `Finding`, `KeyExample`: how the joins of a graph meet;
 * `Memory`, `Holding`: who holds what in memory;
@@ -64,6 +66,7 @@ from calitree.errors import (
     UpdateError,
 )
 from calitree.integrity import EdgeCheck, EdgeSide, Finding, GraphCheck, KeyExample
+from calitree.integrity.semiring_check import Counterexample, SemiringCheck, check_semiring
 from calitree.join_graph import JoinGraph
 from calitree.join_graph import open_tree as open
 from calitree.jointree.augment import Joinable
@@ -120,6 +123,7 @@ __all__ = [
     "CalitreeError",
     "Check",
     "ConflictError",
+    "Counterexample",
     "Cube",
     "Cumulative",
     "CustomMeasure",
@@ -164,6 +168,7 @@ __all__ = [
     "Search",
     "Selected",
     "Semiring",
+    "SemiringCheck",
     "Shares",
     "SqlResult",
     "StatementError",
@@ -176,6 +181,7 @@ __all__ = [
     "__version__",
     "aggregate",
     "application",
+    "check_semiring",
     "measure",
     "open",
     "python_semiring",
