@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from calitree.engines.api.semiring import Semiring
-from calitree.errors import ExpressionError, cut
+from calitree.errors import CalitreeError, ExpressionError, cut
 from calitree.integrity.semiring_laws import Algebra, Law, algebra_of, laws_of
 from calitree.integrity.semiring_samples import Values, drawn, pool_of
 
@@ -156,7 +156,15 @@ def _first(law: Law, algebra: Algebra, triples: Sequence[Triple]) -> Counterexam
     shortest: Counterexample | None = None
     for triple in triples:
         values = triple[: law.elements]
-        left, right = law.sides(*values)
+        try:
+            left, right = law.sides(*values)
+        except CalitreeError:
+            raise
+        except Exception as error:
+            given = ", ".join(cut(repr(algebra.shown(value))) for value in values)
+            raise ExpressionError(
+                f"{law.equation} cannot be computed for {given}: {type(error).__name__}: {error}"
+            ) from error
         if not _same(left, right, _scale((values, left, right))):
             shown = tuple(map(algebra.shown, values))
             if not law.is_of_pairs:

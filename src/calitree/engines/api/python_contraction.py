@@ -76,12 +76,13 @@ def add(
 ) -> Table | None:
     """The ⊕-sum of results of this output, less (⊖) those in `minus`, as one result of it."""
     columns = _python_columns(output)
-    tables, less = list(map(engine_table, plus)), list(map(engine_table, minus))
     if not columns:
-        return updatable(engine).add(output, tables, less, rows)
+        tables = [[_without_positions(engine, output.keep, t) for t in side] for side in (plus, minus)]
+        return updatable(engine).add(output, *tables, rows)
     assert not minus  # as no Python semiring has ⊖
     plain = None
     if len(columns) < len(output.columns):
+        tables = [_without_positions(engine, output.keep, table) for table in plus]
         plain = updatable(engine).add(_plain(output), tables, (), rows)
     stored = tuple(replace(column, factors=(Stored(0, column.name),)) for column in columns)
     given = Input(_concatenated(engine, output, plus), {name: name for name in output.keep})
@@ -275,6 +276,14 @@ def _check_is_here(engine: Engine, semiring: PythonSemiring, inputs: Sequence[In
             "of relations that are joined with them, are there. Give these as Arrow tables or frames of this "
             'process, use engine="local", or write the semiring as data (calitree.Semiring).'
         )
+
+
+def _without_positions(engine: Engine, keep: tuple[str, ...], table: Table) -> Table:
+    """A result without its elements, as the engine would have computed it."""
+    if not isinstance(table, ElementTable) or table.plain is not table.index:
+        return engine_table(table)
+    given = Input(table.index, {name: name for name in keep})
+    return engine.contract(Contraction((given,), (Output((0,), (), keep, ()),)))[0]
 
 
 def _concatenated(engine: Engine, output: Output, tables: Sequence[Table]) -> ElementTable:
