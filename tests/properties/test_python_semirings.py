@@ -188,13 +188,13 @@ def check_outer(engine: Any, data: st.DataObject, deltas: int) -> None:
 
 
 def test_reference() -> None:
-    run_reference(check, 25, 2)
+    run_reference(check, 20, 2)
 
 
 def test_local() -> None:
-    run_local(check, 40, 2)
+    run_local(check, 30, 2)
 
 
 @pytest.mark.parametrize("run", [run_reference, run_local])
 def test_outer_joins(run: Any) -> None:
-    run(check_outer, 20, 2)
+    run(check_outer, 12, 2)

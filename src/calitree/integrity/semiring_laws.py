@@ -118,7 +118,12 @@ def algebra_of(semiring: Semiring) -> Algebra:
 def laws_of(semiring: Semiring, a: Algebra) -> list[Law]:
     """The laws that a semiring must satisfy."""
     plus, times, zero, one = a.plus, a.times, a.zero, a.one
-    laws = [
+    laws = []
+    if isinstance(a, PythonAlgebra):
+        laws.append(
+            Law("arguments are not changed", "x, y after = x, y before", a.unchanged, 2, True)
+        )
+    laws += [
         Law("⊕ is commutative", "x ⊕ y = y ⊕ x", lambda x, y: (plus(x, y), plus(y, x)), 2),
         Law(
             "⊕ is associative",
@@ -149,8 +154,4 @@ def laws_of(semiring: Semiring, a: Algebra) -> list[Law]:
         )
     if semiring.idempotent:
         laws.append(Law("⊕ is idempotent", "x ⊕ x = x", lambda x: (plus(x, x), x), 1))
-    if isinstance(a, PythonAlgebra):
-        laws.append(
-            Law("arguments are not changed", "x, y after = x, y before", a.unchanged, 2, True)
-        )
     return laws

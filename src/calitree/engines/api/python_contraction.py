@@ -77,7 +77,9 @@ def add(
     """The ⊕-sum of results of this output, less (⊖) those in `minus`, as one result of it."""
     columns = _python_columns(output)
     if not columns:
-        tables = [[_without_positions(engine, output.keep, t) for t in side] for side in (plus, minus)]
+        tables = [
+            [_without_positions(engine, output.keep, t) for t in side] for side in (plus, minus)
+        ]
         return updatable(engine).add(output, *tables, rows)
     assert not minus  # as no Python semiring has ⊖
     plain = None
