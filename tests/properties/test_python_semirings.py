@@ -110,8 +110,8 @@ def expected(
     if not asked["group_by"]:
         polynomials.setdefault((), Counter())
     return {
-        group: (shown(found), sum(found.values()), shown_set(frozenset(found)))
-        for group, found in polynomials.items()
+        group: (shown(terms), sum(terms.values()), shown_set(frozenset(terms)))
+        for group, terms in polynomials.items()
     }
 
 

@@ -128,12 +128,12 @@ def by_hand(legs: list[Leg]) -> dict[Any, tuple[Any, Any]]:
     for rows in combinations(legs):
         groups.setdefault(rows[2][1], []).append(rows)
     answer = {}
-    for key, found in groups.items():
+    for key, matches in groups.items():
         ways = [
             (sum(row[2] for row in rows), [f"{at}.{row[3]}" for at, row in enumerate(rows)])
-            for rows in found
+            for rows in matches
         ]
-        pairs = [(a[2] * c[2], [f"0.{a[3]}", f"2.{c[3]}"]) for a, _, c in found]
+        pairs = [(a[2] * c[2], [f"0.{a[3]}", f"2.{c[3]}"]) for a, _, c in matches]
         cost, names = min(ways)
         ordered = sorted(pairs, key=lambda pair: (-pair[0], pair[1]))[:3]
         answer[key] = ([str(cost), *names], [[str(value), *origin] for value, origin in ordered])

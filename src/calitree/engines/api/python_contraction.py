@@ -47,6 +47,9 @@ def contract(
     """Compute every output, in order."""
     if not _needs_python(contraction):
         return engine.contract(contraction, watch)
+    for output in contraction.outputs:
+        for column in _python_columns(output):
+            _check_is_here(engine, column, [contraction.inputs[at] for at in output.inputs])
     outputs = [_plain(output) for output in contraction.outputs]
     # What has nothing else is known by its elements.
     needed = {
@@ -66,6 +69,8 @@ def contract(
 
 def how(engine: Engine, contraction: Contraction) -> str:
     """Which strategy computes this, and why."""
+    if not _needs_python(contraction):
+        return engine.how(contraction)
     if any(_python_columns(output) for output in contraction.outputs):
         return "in Python"
     return engine.how(plain_contraction(contraction))
@@ -75,17 +80,17 @@ def add(
     engine: Engine, output: Output, plus: Sequence[Table], minus: Sequence[Table], rows: str | None
 ) -> Table | None:
     """The ⊕-sum of results of this output, less (⊖) those in `minus`, as one result of it."""
+
+    def own(tables: Sequence[Table]) -> list[Table]:
+        return [_without_positions(engine, output.keep, table) for table in tables]
+
     columns = _python_columns(output)
     if not columns:
-        tables = [
-            [_without_positions(engine, output.keep, t) for t in side] for side in (plus, minus)
-        ]
-        return updatable(engine).add(output, *tables, rows)
+        return updatable(engine).add(output, own(plus), own(minus), rows)
     assert not minus  # as no Python semiring has ⊖
     plain = None
     if len(columns) < len(output.columns):
-        tables = [_without_positions(engine, output.keep, table) for table in plus]
-        plain = updatable(engine).add(_plain(output), tables, (), rows)
+        plain = updatable(engine).add(_plain(output), own(plus), (), rows)
     stored = tuple(replace(column, factors=(Stored(0, column.name),)) for column in columns)
     given = Input(_concatenated(engine, output, plus), {name: name for name in output.keep})
     return _with_elements(engine, (given,), Output((0,), (), output.keep, stored), plain)
@@ -104,19 +109,23 @@ def apart(engine: Engine, table: Table, keys: Table) -> Table:
 
 def plain_contraction(contraction: Contraction) -> Contraction:
     """The same without elements, of which no output has any."""
-    if not any(isinstance(t, ElementTable) for given in contraction.inputs for t in given.tables):
+    if not _needs_python(contraction):
         return contraction
     return Contraction(_plain_inputs(contraction.inputs), contraction.outputs)
 
 
 def _needs_python(contraction: Contraction) -> bool:
-    return any(
-        isinstance(column.semiring, PythonSemiring)
-        for output in contraction.outputs
-        for column in output.columns
-    ) or any(
-        isinstance(table, ElementTable) for given in contraction.inputs for table in given.tables
-    )
+    """Whether a column or a table has elements; plain loops, as every contraction is asked."""
+    for output in contraction.outputs:
+        for column in output.columns:
+            if isinstance(column.semiring, PythonSemiring):
+                return True
+    for given in contraction.inputs:
+        if isinstance(given.table, ElementTable):
+            return True
+        if given.match is not None and isinstance(given.match.known, ElementTable):
+            return True
+    return False
 
 
 def _python_columns(output: Output) -> list[Column]:
@@ -195,7 +204,6 @@ class _Products:
 
     def _counted(self, engine: Engine, output: Output) -> pa.Table:
         """What is kept and multiplied, and how many rows agree on it."""
-        _check_is_here(engine, self.semiring, [self.inputs[at] for at in output.inputs])
         inputs = [self._with_position(at, given) for at, given in enumerate(self.inputs)]
         lifted = [f for f in self.column.factors if isinstance(f, Lifted)]
         read = (name for f in lifted for e in f.expressions for name in sorted(e.attributes))
@@ -268,15 +276,15 @@ def _calls(
     return elements
 
 
-def _check_is_here(engine: Engine, semiring: PythonSemiring, inputs: Sequence[Input]) -> None:
+def _check_is_here(engine: Engine, column: Column, inputs: Sequence[Input]) -> None:
     """Python functions see rows of this process only."""
     spark = on_spark(engine)
     tables = [table for given in inputs for table in given.tables]
     if spark is not None and spark.is_on_spark(map(engine_table, tables)):
         raise EngineError(
-            f"Semiring {semiring.name!r} is in Python, which cannot run on Spark: rows of its relations, or "
-            "of relations that are joined with them, are there. Give these as Arrow tables or frames of this "
-            'process, use engine="local", or write the semiring as data (calitree.Semiring).'
+            f"Semiring {column.semiring.name!r} is in Python, which cannot run on Spark: rows of its "
+            "relations, or of relations that are joined with them, are there. Give these as Arrow tables or "
+            'frames of this process, use engine="local", or write the semiring as data (calitree.Semiring).'
         )
 
 

@@ -26,6 +26,11 @@ class PythonSemiring(Semiring):
         addition: ⊕ of two elements.
         multiplication: ⊗ of two elements.
         is_idempotent: Whether x ⊕ x = x.
+
+    Example:
+        >>> from calitree import python_semiring
+        >>> python_semiring("least", min, lambda a, b: a + b, zero=float("inf"), one=0).name
+        'least'
     """
 
     addition: Operation
@@ -58,15 +63,63 @@ class PythonSemiring(Semiring):
         return not self.is_idempotent
 
     def plus_of(self, left: Any, right: Any) -> Any:
-        """⊕ of two elements."""
+        """⊕ of two elements.
+
+        Args:
+            left: An element.
+            right: Another.
+
+        Returns:
+            Their sum.
+
+        Raises:
+            ExpressionError: If the function raises an error.
+
+        Example:
+            >>> from calitree import python_semiring
+            >>> least = python_semiring("least", min, lambda a, b: a + b, zero=float("inf"), one=0)
+            >>> least.plus_of(3, 4)
+            3
+        """
         return self._called("plus", self.addition, left, right)
 
     def times_of(self, left: Any, right: Any) -> Any:
-        """⊗ of two elements."""
+        """⊗ of two elements.
+
+        Args:
+            left: An element.
+            right: Another.
+
+        Returns:
+            Their product.
+
+        Raises:
+            ExpressionError: If the function raises an error.
+
+        Example:
+            >>> from calitree import python_semiring
+            >>> least = python_semiring("least", min, lambda a, b: a + b, zero=float("inf"), one=0)
+            >>> least.times_of(3, 4)
+            7
+        """
         return self._called("times", self.multiplication, left, right)
 
     def several(self, element: Any, count: int) -> Any:
-        """An element added so many times, at least once."""
+        """An element added so many times.
+
+        Args:
+            element: The element.
+            count: How often, at least once.
+
+        Returns:
+            Their sum, by doubling; the element itself if the semiring is idempotent.
+
+        Example:
+            >>> from calitree import python_semiring
+            >>> sums = python_semiring("sums", lambda a, b: a + b, lambda a, b: a * b, zero=0, one=1)
+            >>> sums.several(3, 1000)
+            3000
+        """
         if self.is_idempotent:
             return element
         total, power = None, element

@@ -34,6 +34,12 @@ class PythonMeasure:
         semiring: What the measure adds and multiplies.
         lifts: By relation, SQL, a function of columns, or a function and the SQL of its arguments.
         value: How an element becomes a value of the result.
+
+    Example:
+        >>> from calitree import aggregate, python_semiring
+        >>> least = python_semiring("least", min, lambda a, b: a + b, zero=float("inf"), one=0)
+        >>> aggregate(least, {"sales": "price"}).semiring.name
+        'least'
     """
 
     semiring: PythonSemiring
