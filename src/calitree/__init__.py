@@ -22,6 +22,8 @@ What is exported:
   `MessageKey`: what comes back;
 * `measure`, `GrainMeasure`: measures that count each row of a relation once;
 * `aggregate`, `CustomMeasure`, `Semiring`, `semiring`: measures beyond SQL's aggregates;
+* `python_semiring`, `PythonSemiring`, `PythonMeasure`: those that SQL cannot add or multiply;
+* `check_semiring`, `SemiringCheck`, `Counterexample`: the laws of a semiring, tried;
 * `Question`, `Bag`, `Hypertree`, `Joinable`: questions, trees and relations to add as values;
 * `GraphCheck`, `EdgeCheck`, `EdgeSide`, `Finding`, `KeyExample`: how the joins of a graph meet;
 * `Memory`, `Holding`: who holds what in memory;
@@ -42,6 +44,7 @@ from calitree.application import application, defer
 from calitree.calibration.message import MessageKey
 from calitree.calibration.planning.plan import Plan
 from calitree.engines.api import semiring
+from calitree.engines.api.python_semiring import PythonSemiring, python_semiring
 from calitree.engines.api.semiring import Semiring
 from calitree.engines.spark.session import spark_session
 from calitree.errors import (
@@ -63,6 +66,7 @@ from calitree.errors import (
     UpdateError,
 )
 from calitree.integrity import EdgeCheck, EdgeSide, Finding, GraphCheck, KeyExample
+from calitree.integrity.semiring_check import Counterexample, SemiringCheck, check_semiring
 from calitree.join_graph import JoinGraph
 from calitree.join_graph import open_tree as open
 from calitree.jointree.augment import Joinable
@@ -70,7 +74,8 @@ from calitree.jointree.bag import Bag
 from calitree.jointree.hypertree import Hypertree
 from calitree.memory.report import Holding, Memory
 from calitree.query.binder import Question
-from calitree.query.custom import CustomMeasure, aggregate
+from calitree.query.custom.aggregate import CustomMeasure, aggregate
+from calitree.query.custom.python_measure import PythonMeasure
 from calitree.query.grain import GrainMeasure, measure
 from calitree.results.diff import Difference
 from calitree.results.having import Selected
@@ -118,6 +123,7 @@ __all__ = [
     "CalitreeError",
     "Check",
     "ConflictError",
+    "Counterexample",
     "Cube",
     "Cumulative",
     "CustomMeasure",
@@ -149,6 +155,8 @@ __all__ = [
     "ModelError",
     "PeriodComparison",
     "Plan",
+    "PythonMeasure",
+    "PythonSemiring",
     "QueryError",
     "Question",
     "RelationStatus",
@@ -160,6 +168,7 @@ __all__ = [
     "Search",
     "Selected",
     "Semiring",
+    "SemiringCheck",
     "Shares",
     "SqlResult",
     "StatementError",
@@ -172,8 +181,10 @@ __all__ = [
     "__version__",
     "aggregate",
     "application",
+    "check_semiring",
     "measure",
     "open",
+    "python_semiring",
     "saved",
     "semiring",
     "spark_session",

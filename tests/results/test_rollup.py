@@ -15,7 +15,7 @@ import calitree as ct
 from calitree import QueryError, semiring
 from calitree.apps.explain.candidates import predicate_text
 from calitree.apps.verify.check import compare
-from calitree.query.custom import aggregate
+from calitree.query.custom.aggregate import aggregate
 from tests.support.databases import databases, join_size, questions
 from tests.support.engines import LOCAL, engine_named, spark_engine_named
 from tests.support.scale import examples

@@ -16,7 +16,8 @@ from calitree.calibration.message import Message
 from calitree.calibration.planning.placement import Placement
 from calitree.calibration.planning.plan import Absorb, Plan
 from calitree.engines.api.contraction import Contraction, Table
-from calitree.engines.api.protocol import Engine, updatable
+from calitree.engines.api.protocol import Engine
+from calitree.engines.api.python_contraction import add, contract
 from calitree.engines.api.signed import Linear, Signed, can_subtract
 from calitree.jointree.bag import Edge
 
@@ -44,10 +45,10 @@ class Adjustment:
         else:
             (sums,) = Linear(self.contraction.having(self.at, change), (self.rows,)).sums(engine)
             plus, minus = list(sums.plus), list(sums.minus)
-        return updatable(engine).add(output, [answer, *plus], minus, self.rows)
+        return add(engine, output, [answer, *plus], minus, self.rows)
 
     def _absorbed(self, engine: Engine, parts: Sequence[Table]) -> list[Table]:
-        return [engine.contract(self.contraction.having(self.at, part))[0] for part in parts]
+        return [contract(engine, self.contraction.having(self.at, part))[0] for part in parts]
 
 
 def adjustment(

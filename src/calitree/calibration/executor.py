@@ -31,6 +31,7 @@ from calitree.calibration.replan import replanned
 from calitree.calibration.snapshot import Snapshot
 from calitree.engines.api.contraction import Match, Table
 from calitree.engines.api.protocol import CountsDistinct, Engine, missing_methods
+from calitree.engines.api.python_contraction import plain_contraction
 from calitree.errors import MissingRelationError
 from calitree.jointree.bag import Edge
 from calitree.jointree.decompose import outer_edges
@@ -55,8 +56,9 @@ def answer(snapshot: Snapshot, question: Question, is_main: bool) -> Answer:
 
 def _with_folds(snapshot: Snapshot, question: Question, is_main: bool) -> Answer:
     """Answer a question; what its measures fold of carried values takes questions of its own."""
-    answered = _answer(snapshot, question, is_main)
-    folds, engine = answered.projection.query.folds, snapshot.state.engine
+    answered, engine = _answer(snapshot, question, is_main), snapshot.state.engine
+    answered = answered._replace(table=answered.projection.valued(engine, answered.table))
+    folds = answered.projection.query.folds
     if not folds:
         return answered
     answers = [answered]
@@ -102,6 +104,7 @@ def _counted_at_once(snapshot: Snapshot, question: Question, is_main: bool) -> A
     contraction = compiled.absorb.linear(messages).plain
     if contraction is None or compiled.unmatched:
         return None
+    contraction = plain_contraction(contraction)
     began = time.perf_counter()
     table = cast(CountsDistinct, engine).count_distinct(contraction, query.group_by[-1][1])
     if table is None:

@@ -27,6 +27,7 @@ from calitree.calibration.planning.staleness import Available
 from calitree.calibration.snapshot import Snapshot
 from calitree.engines.api.contraction import Column, Contraction, Input, Output, Stored, Table
 from calitree.engines.api.protocol import updatable
+from calitree.engines.api.python_contraction import add, apart, contract
 from calitree.engines.api.signed import Linear, Signed
 from calitree.jointree.bag import Edge
 from calitree.jointree.schema import Schema
@@ -146,7 +147,7 @@ class Maintenance:
         if any(delta.only_keys for delta in deltas):
             return self._recomputed(edge, old, plus + minus)
         rows = rows_column(self._columns(edge))
-        table = self.engine.add(self._output(edge), [old, *plus], minus, rows)
+        table = add(self.engine, self._output(edge), [old, *plus], minus, rows)
         return self._recomputed(edge, old, plus + minus) if table is None else table
 
     def _deltas(self, since: Mapping[str, int]) -> list[Delta]:
@@ -241,7 +242,7 @@ class Maintenance:
             return self._computed(edge, NOW)
         touched = Output((0,), (), by, ())
         parts = [
-            self.engine.contract(Contraction((_input(table, keep),), (touched,)))[0]
+            contract(self.engine, Contraction((_input(table, keep),), (touched,)))[0]
             for table in changes
         ]
         keys = parts[0] if len(parts) == 1 else self._sum(touched, parts)
@@ -250,7 +251,7 @@ class Maintenance:
         outputs = tuple(replace(o, inputs=(*o.inputs, len(whole.inputs))) for o in whole.outputs)
         semi_joined = Contraction((*whole.inputs, _input(keys, by)), outputs)
         (anew,) = Linear(semi_joined, call.rows).tables(self.engine)
-        return self._sum(self._output(edge), [self.engine.apart(old, keys), anew])
+        return self._sum(self._output(edge), [apart(self.engine, old, keys), anew])
 
     def _is_key(self, edge: Edge, attribute: str) -> bool:
         """Whether rows where this is NULL, which equals no key, have no effect.
@@ -326,10 +327,10 @@ class Maintenance:
             for aggregate, name in names.items()
         )
         output = Output((0,), (), keep, columns)
-        return self.engine.contract(Contraction((_input(message.table, keep),), (output,)))[0]
+        return contract(self.engine, Contraction((_input(message.table, keep),), (output,)))[0]
 
     def _sum(self, output: Output, tables: Sequence[Table]) -> Table:
-        table = self.engine.add(output, tables, (), None)
+        table = add(self.engine, output, tables, (), None)
         assert table is not None
         return table
 

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import astuple, dataclass, fields
 from typing import Any, Literal, TypeAlias
 
 from calitree.cache import cached_property
 from calitree.engines.api.contraction import Table, parts_of_column
+from calitree.engines.api.python_semiring import PythonSemiring
 from calitree.engines.api.semiring import Scalar, Semiring
 from calitree.memory.budget import Budget
 from calitree.memory.budgeted_cache import BudgetedCache
@@ -147,8 +148,12 @@ def _text(parts: list[Any]) -> str:
     return json.dumps(parts, ensure_ascii=False, default=_encoded)
 
 
-def _encoded(value: Expression | Semiring) -> Any:
-    return value.sql if isinstance(value, Expression) else astuple(value)
+def _encoded(value: Expression | Semiring | Callable[..., Any]) -> Any:
+    if isinstance(value, Expression):
+        return value.sql
+    if isinstance(value, PythonSemiring) or not isinstance(value, Semiring):
+        return ["python", id(value)]  # which is never saved
+    return astuple(value)
 
 
 class ColumnsByText(Mapping[Aggregate, str]):

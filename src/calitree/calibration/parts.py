@@ -15,7 +15,8 @@ from typing import TypeVar
 from calitree.calibration.message import MessageKey, column_names
 from calitree.calibration.planning.plan import Measured, Plan
 from calitree.engines.api.contraction import Column, Contraction, Input, Output, Stored, Table
-from calitree.engines.api.protocol import Engine, updatable
+from calitree.engines.api.protocol import Engine
+from calitree.engines.api.python_contraction import add, contract
 from calitree.query.binder import Query
 
 Value = TypeVar("Value")
@@ -32,9 +33,9 @@ def together(engine: Engine, query: Query, tables: Sequence[Table]) -> Table:
             for aggregate, name in column_names(part.aggregates).items()
         )
         given = Input(table, {attribute: attribute for attribute in keep})
-        renamed += engine.contract(Contraction((given,), (Output((0,), (), keep, columns),)))
+        renamed += contract(engine, Contraction((given,), (Output((0,), (), keep, columns),)))
     columns = tuple(Column(name, a.semiring, ()) for a, name in names.items())
-    total = updatable(engine).add(Output((), (), keep, columns), renamed, (), None)
+    total = add(engine, Output((), (), keep, columns), renamed, (), None)
     assert total is not None  # as nothing is subtracted
     return total
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sqlglot import exp
 
 from calitree.cache import cached_property
+from calitree.calibration.folding.held import HeldTable
 from calitree.calibration.message import column_names
 from calitree.engines.api.contraction import (
     Column,
@@ -19,10 +20,13 @@ from calitree.engines.api.contraction import (
     Table,
     stored_parts,
 )
+from calitree.engines.api.elements import ElementTable
 from calitree.engines.api.protocol import Engine
+from calitree.engines.api.python_contraction import contract
+from calitree.engines.api.python_semiring import PythonSemiring
 from calitree.errors import SavedError
 from calitree.query.annotation import COUNT
-from calitree.query.binder import FOLD, Query
+from calitree.query.binder import FOLD, VALUE, Query
 from calitree.sql.nodes import column, kind_of
 from calitree.types import Kind, kind_of_arrow
 
@@ -79,7 +83,20 @@ class Projection:
         keep = tuple(dict.fromkeys(attribute for _, attribute in query.group_by))
         given = Input(absorbed, {name: name for name in query.keep}, dict(query.folded))
         output = Output((0,), (), keep, columns)
-        return engine.contract(Contraction((given,), (output,)))[0]
+        return contract(engine, Contraction((given,), (output,)))[0]
+
+    def valued(self, engine: Engine, absorbed: Table) -> Table:
+        """What is absorbed, with the values of measures in place of Python elements."""
+        if not isinstance(absorbed, ElementTable):
+            return absorbed
+        rows, elements = absorbed.rows_of(engine)
+        names = column_names(self.query.aggregates)
+        for name, measure in self.query.measures:
+            if measure.value is not None:
+                values = measure.value.array(name, elements[names[measure.aggregates[0]]])
+                rows = rows.append_column(VALUE + name, values)
+        held: Any = HeldTable(rows, absorbed.exact)
+        return cast(Table, held)
 
     @cached_property
     def formulas(self) -> dict[str, exp.Expr]:
@@ -97,6 +114,9 @@ class Projection:
             text: column(attribute) for text, attribute in self.query.group_by
         }
         for name, measure in self.query.measures:
+            if name in self.query.values:
+                formulas[name] = column(VALUE + name)
+                continue
             swap: dict[str, str] = {}
             for i, aggregate in enumerate(measure.aggregates):
                 ours = stored_parts(f"a{i}", aggregate.semiring)
@@ -153,12 +173,18 @@ class Projection:
 
         zeros: dict[str, Any] = {}
         for aggregate, name in column_names(self.query.aggregates).items():
+            if isinstance(aggregate.semiring, PythonSemiring):
+                continue
             parts = stored_parts(name, aggregate.semiring)
             for part, zero in zip(parts, aggregate.semiring.zero, strict=True):
                 dtype = absorbed.schema.field(part).type
                 zeros[part] = pa.array([zero], None if pa.types.is_null(dtype) else dtype)
         for fold, name in self.query.folds.items():
             zeros[name] = pa.array([fold.over_nothing], absorbed.schema.field(name).type)
+        for name, measure in self.query.measures:
+            if measure.value is not None:
+                (zero,) = measure.aggregates[0].semiring.zero
+                zeros[VALUE + name] = measure.value.array(name, [zero])
         return pa.table(zeros)
 
 
@@ -235,11 +261,11 @@ def _column(name: str, compute: Compute) -> Compute:
     import pyarrow as pa
 
     plain = (pa.int64(), pa.float64(), pa.string(), pa.bool_(), pa.date32())
-    is_fold = name.startswith(FOLD)
+    is_any_type = name.startswith((FOLD, VALUE))
 
     def column(columns: dict[str, Any], length: int) -> Any:
         values = columns[name]
-        return values if is_fold or values.type in plain else compute(columns, length)
+        return values if is_any_type or values.type in plain else compute(columns, length)
 
     return column
 

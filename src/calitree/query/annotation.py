@@ -5,8 +5,11 @@ An annotation changes the messages sent from its bag and from every bag downstre
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+from calitree.engines.api.contraction import Called, Lifted
 from calitree.engines.api.semiring import SUM_PRODUCT, Semiring
 from calitree.sql.parser import Expression
 
@@ -107,7 +110,33 @@ class Lift:
         return 500 + sum(part.nbytes for part in self.expressions)
 
     def __str__(self) -> str:
-        return f"λ({', '.join(map(str, self.expressions))})"
+        return f"λ({', '.join(self.texts)})"
+
+    @property
+    def texts(self) -> list[str]:
+        """What a row contributes, one text a component."""
+        return list(map(str, self.expressions))
+
+    def factor(self, at: int, expressions: tuple[Expression, ...]) -> Lifted:
+        """What it contributes to a contraction, over the attributes of an input."""
+        return Lifted(at, expressions)
+
+
+@dataclass(frozen=True)
+class PythonLift(Lift):
+    """λ by a Python function, of which the expressions are the arguments."""
+
+    function: Callable[..., Any]
+
+    @property
+    def texts(self) -> list[str]:
+        """What a row contributes."""
+        name = getattr(self.function, "__name__", type(self.function).__name__)
+        return [f"{name}({', '.join(map(str, self.expressions))})"]
+
+    def factor(self, at: int, expressions: tuple[Expression, ...]) -> Lifted:
+        """What it contributes to a contraction, over the attributes of an input."""
+        return Called(at, expressions, self.function)
 
 
 Annotation = GroupBy | SumOut | Exclude | Detach | Require | Augment | Update | Select | Lift
@@ -143,7 +172,7 @@ class Aggregate:
         grain = self.grain & relations
         if grain == relations:  # Each row that is joined counts.
             grain = frozenset()
-        if not kept and self.semiring.values:
+        if not kept and self.semiring.is_counted:
             return Aggregate(SUM_PRODUCT, grain=grain) if grain else COUNT
         if len(kept) == len(self.lifts) and len(grain) == len(self.grain):
             return self
@@ -169,7 +198,7 @@ class Aggregate:
         if not self.lifts:
             name = "COUNT" if self.semiring == SUM_PRODUCT else self.semiring.name.upper()
             return f"{name}{grain}"
-        factors = sorted(str(factor) for lift in self.lifts for factor in lift.expressions)
+        factors = sorted(text for lift in self.lifts for text in lift.texts)
         return f"{self.semiring.name.upper()}({' × '.join(factors)}){grain}"
 
 

@@ -14,6 +14,7 @@ from calitree.jointree.remainder import connecting_relations, remaining_schema
 from calitree.jointree.schema import Schema
 from calitree.query.annotation import COUNT, Aggregate
 from calitree.query.carried.folds import Fold
+from calitree.query.custom.python_value import PythonValue
 from calitree.query.grain import GrainMeasure
 from calitree.query.groups import DerivedColumn, GroupBy, groups_of
 from calitree.query.measure import Custom, Measure
@@ -26,6 +27,8 @@ MAX_KEY_CHARACTERS = 1 << 16
 """Of a condition by which a question is recognised; a longer one would be kept for it."""
 FOLD = "fold "
 """What the columns of folds are called, and a number."""
+VALUE = "value of "
+"""What the columns of values that Python returns are called, and the measure's name."""
 Compile = Callable[[MeasureLike, tuple[str, ...]], Measure]
 """Compiles a measure, given the relations that are joined."""
 
@@ -102,6 +105,11 @@ class Query:
         """What measures need beside aggregates, each with the column that has it."""
         folds = dict.fromkeys(fold for _, measure in self.measures for fold in measure.folds)
         return {fold: f"{FOLD}{at}" for at, fold in enumerate(folds)}
+
+    @cached_property
+    def values(self) -> dict[str, PythonValue]:
+        """By measure, how Python elements become the values of those that have some."""
+        return {name: m.value for name, m in self.measures if m.value is not None}
 
     @cached_property
     def parts(self) -> tuple[Query, ...]:

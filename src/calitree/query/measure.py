@@ -21,6 +21,7 @@ from calitree.query.aggregates import AGGREGATES, EXTREMES, with_names
 from calitree.query.annotation import Aggregate
 from calitree.query.carried.carrying import Carrying
 from calitree.query.carried.folds import HOLISTIC, Fold
+from calitree.query.custom.python_value import PythonValue
 from calitree.query.formula import (
     AggregateFunction,
     Formula,
@@ -69,6 +70,8 @@ class Measure:
     plain: exp.Expr | None = field(compare=False, repr=False)
     folds: tuple[Fold, ...] = ()
     """What `final` has as `f0`, `f1`, …: values that are folded of others carried in the tree."""
+    value: PythonValue | None = None
+    """How the element of its only aggregate becomes a value, if that is in a Python semiring."""
 
     @property
     def stored(self) -> tuple[str, str] | None:
@@ -110,7 +113,7 @@ FUNCTIONS: tuple[AggregateFunction[Any], ...] = tuple(
 NAMES = tuple(function.name for function in FUNCTIONS)
 
 Custom = Callable[[Schema], Measure]
-"""A measure that is not SQL text: what `calitree.query.custom.aggregate` returns."""
+"""A measure that is not SQL text: what `calitree.aggregate` returns."""
 
 
 def measure_of(

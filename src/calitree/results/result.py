@@ -123,6 +123,11 @@ class Result(Tabular):
                 f"{fold.function} of groups is not that of all their rows, so these groups cannot be "
                 "rolled up. Ask for the groups that are wanted."
             )
+        for name in self.query.values:
+            raise QueryError(
+                f"{name!r} is in a Python semiring, whose elements the result does not have, so these groups "
+                "cannot be rolled up. Ask for the groups that are wanted."
+            )
         for aggregate in self.query.aggregates:
             if aggregate.grain:
                 raise QueryError(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from os import PathLike
 
 from calitree.calibration.message import Shelved
-from calitree.query.custom import CustomMeasure
+from calitree.query.custom.aggregate import CustomMeasure
 from calitree.saved.directory import Directory
 from calitree.saved.guard.checks import check
 from calitree.saved.guard.trust import Allow, AllowedPlaces

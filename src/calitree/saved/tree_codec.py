@@ -17,7 +17,8 @@ from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.joins.attributes import keyed_joins
 from calitree.jointree.schema import Attribute, Relation, Schema
 from calitree.query.binder import MeasureLike, Question
-from calitree.query.custom import CustomMeasure
+from calitree.query.custom.aggregate import CustomMeasure
+from calitree.query.custom.python_measure import PythonMeasure
 from calitree.query.grain import GrainMeasure
 from calitree.query.groups import kept_groups
 from calitree.saved.tree_record import SavedTree
@@ -67,6 +68,11 @@ def encoded_tree(snapshot: Snapshot) -> SavedTree:
 def _measure(name: str, given: MeasureLike) -> str | GrainMeasure | CustomMeasure:
     if isinstance(given, str | GrainMeasure | CustomMeasure):
         return given
+    if isinstance(given, PythonMeasure):
+        raise SavedError(
+            f"Measure {name!r} is in the Python semiring {given.semiring.name!r}, and functions cannot be "
+            "saved. Calibrate without it, and ask for it of the opened tree, as a measure of a query."
+        )
     raise SavedError(
         f"Measure {name!r} cannot be saved: it is a {type(given).__name__}. Give it as SQL text, or "
         "with calitree.aggregate."

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from calitree.calibration.state import Mode
 from calitree.jointree.joins.join import AsOf, Join
-from calitree.query.custom import CustomMeasure
+from calitree.query.custom.aggregate import CustomMeasure
 from calitree.query.grain import GrainMeasure
 from calitree.saved.directory import own_name
 from calitree.storage.digest import FileDigest

@@ -13,6 +13,7 @@ from calitree.calibration.branch import Branch
 from calitree.calibration.message import Message, Shelved
 from calitree.calibration.planning.staleness import stale_relations
 from calitree.calibration.snapshot import Snapshot
+from calitree.engines.api.elements import ElementTable
 from calitree.engines.api.protocol import Persistent
 from calitree.errors import SavedError
 from calitree.interrupts import run, uninterrupted
@@ -83,7 +84,9 @@ class Content(NamedTuple):
         with branch.lock:
             state, store = branch.state, branch.state.store
             messages: list[tuple[Message | Shelved, bool]] = [
-                (message, not may_go) for message, may_go in store.messages
+                (message, not may_go)
+                for message, may_go in store.messages
+                if not isinstance(message.table, ElementTable)  # Python values are computed anew
             ]
             messages += [(shelved, shelved.pinned) for shelved in store.shelved]
             return cls(branch.head, dict(state.streams), dict(state.read_files), messages)

@@ -22,6 +22,7 @@ from calitree.engines.api.contraction import (
     Stored,
     stored_parts,
 )
+from calitree.engines.api.elements import engine_table
 from calitree.engines.api.protocol import Engine
 from calitree.engines.api.semiring import SUM_PRODUCT
 from calitree.engines.api.signed import Linear
@@ -123,7 +124,8 @@ class Sizes:
             message = self._stored.get(edge)
             if message is not None and COUNT in message.columns:
                 count = Column("n", SUM_PRODUCT, (Stored(0, message.columns[COUNT]),))
-                given = Input(message.table, {name: name for name in self.plain.keep[edge]})
+                keep = self.plain.keep[edge]
+                given = Input(engine_table(message.table), {name: name for name in keep})
                 total = Contraction((given,), (Output((0,), (), (), (count,)),))
                 with suppress(
                     DamagedError

@@ -16,7 +16,8 @@ from calitree.calibration.message import Message, MessageKey
 from calitree.calibration.planning.plan import Measured, Plan, Planned
 from calitree.calibration.projection import Projection
 from calitree.engines.api.contraction import Match, Output, Table
-from calitree.engines.api.protocol import Engine, updatable
+from calitree.engines.api.protocol import Engine
+from calitree.engines.api.python_contraction import add
 from calitree.jointree.bag import Edge
 
 MAX_KEPT_BYTES = 16_000
@@ -44,7 +45,7 @@ class Unmatched:
 
 def added(engine: Engine, output: Output, tables: Sequence[Table]) -> Table:
     """The sum of results of one output."""
-    total = updatable(engine).add(output, tables, (), None)
+    total = add(engine, output, tables, (), None)
     assert total is not None  # as nothing is subtracted
     return total
 

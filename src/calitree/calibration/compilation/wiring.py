@@ -16,7 +16,6 @@ from calitree.engines.api.contraction import (
     Column,
     Factor,
     Input,
-    Lifted,
     Match,
     Output,
     Stored,
@@ -192,7 +191,7 @@ class Wiring:
     ) -> tuple[Factor, ...]:
         """What is multiplied: the lifts of the bag's relations, and columns of the messages."""
         factors: list[Factor] = [
-            Lifted(
+            lift.factor(
                 relations[lift.relation],
                 tuple(self.schema.inlined(e, (lift.relation,)) for e in lift.expressions),
             )

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from calitree.cache import cached_property
 from calitree.engines.api.semiring import Semiring
@@ -126,6 +126,16 @@ class Lifted:
 
     input: int
     expressions: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class Called(Lifted):
+    """A factor that a Python function returns for the values of the expressions.
+
+    Only columns of a `PythonSemiring` have it.
+    """
+
+    function: Callable[..., Any]
 
 
 @dataclass(frozen=True)

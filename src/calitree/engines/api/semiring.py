@@ -23,8 +23,11 @@ from calitree.cache import cached_property
 from calitree.errors import ExpressionError
 from calitree.sql.parser import parse_node
 
-Plus = Literal["sum", "min", "max", "any", "mean", "low", "deviations"]
-"""How ⊕ aggregates a component; the last three only in `covariance`, where it mixes components."""
+Plus = Literal["sum", "min", "max", "any", "mean", "low", "deviations", "python"]
+"""How ⊕ aggregates a component.
+
+The last ones are not for users: three of `covariance`, where it mixes components, and that of Python.
+"""
 
 _IN_TIMES = (
     *(exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Paren, exp.Least, exp.Greatest),
@@ -120,6 +123,11 @@ class Semiring:
     def values(self) -> int:
         """Of how many values it has the means and co-moments; 0 for all but `covariance`."""
         return self.plus.count("mean")
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether a relation without a lift has a number of rows for its element (`Weight`)."""
+        return bool(self.values)
 
     @property
     def is_sum_product(self) -> bool:

@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import product
 
+from calitree.engines.api import python_contraction
 from calitree.engines.api.contraction import Contraction, Output, Table
 from calitree.engines.api.protocol import Engine, Watch, updatable
+from calitree.engines.api.python_contraction import contract, how
 from calitree.types import Kind
 
 
@@ -124,7 +126,7 @@ class Linear:
     def tables(self, engine: Engine, watch: Watch | None = None) -> Sequence[Table]:
         """Every output as one table."""
         if not self._signed and self.default is None:
-            return engine.contract(self.contraction, watch)
+            return contract(engine, self.contraction, watch)
         return [self._added(engine, at, sums) for at, sums in enumerate(self.sums(engine, watch))]
 
     def sums(self, engine: Engine, watch: Watch | None = None) -> list[Signed]:
@@ -134,7 +136,7 @@ class Linear:
         plus: list[list[Table]] = [[] for _ in self.rows]
         minus: list[list[Table]] = [[] for _ in self.rows]
         for term in self._terms:
-            tables = engine.contract(term.contraction, watch)
+            tables = contract(engine, term.contraction, watch)
             for at, table in zip(term.outputs, tables, strict=True):
                 (minus if term.negative else plus)[at].append(table)
         if self.default is not None:
@@ -146,11 +148,11 @@ class Linear:
     def how(self, engine: Engine) -> str:
         """The engine's strategy for the first term, which is the largest."""
         if not self._signed:
-            return engine.how(self.contraction)
+            return how(engine, self.contraction)
         if self._terms:
-            return engine.how(self._terms[0].contraction)
+            return how(engine, self._terms[0].contraction)
         first = {at: (*table.plus, *table.minus)[0] for at, table in self._signed.items()}
-        return engine.how(self._contraction(first, self.contraction.outputs))
+        return how(engine, self._contraction(first, self.contraction.outputs))
 
     def _added(self, engine: Engine, at: int, sums: Signed) -> Table:
         output = self.contraction.outputs[at]
@@ -158,10 +160,11 @@ class Linear:
         if total is not None:
             return total
         # Too many digits would be lost; without ⊖ none are.
-        (table,) = engine.contract(self._contraction(self._all_settled(engine), [output]))
+        (table,) = contract(engine, self._contraction(self._all_settled(engine), [output]))
         if self.default is None:
             return table
-        added = updatable(engine).add(output, [table, self.default.tables(engine)[at]], (), None)
+        both = [table, self.default.tables(engine)[at]]
+        added = python_contraction.add(engine, output, both, (), None)
         assert added is not None
         return added
 
@@ -209,4 +212,4 @@ def add(engine: Engine, output: Output, sums: Signed, rows: str | None) -> Table
     """A formal sum of results as one result; None if digits would be lost."""
     if len(sums.plus) == 1 and not sums.minus:
         return sums.plus[0]
-    return updatable(engine).add(output, sums.plus, sums.minus, rows)
+    return python_contraction.add(engine, output, sums.plus, sums.minus, rows)

@@ -3,37 +3,15 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
-from functools import partial
 from typing import Any
 
-from sqlglot import exp
-
 from calitree.engines.api.contraction import Output
-from calitree.engines.reference.covariances import merged
-from calitree.engines.reference.rowwise import arithmetic, less
+from calitree.engines.reference.algebra import opposite_of, sum_of
 
 Row = dict[str, Any]
 Key = tuple[Any, ...]
-
-
-def _skipping_null(choose: Any) -> Any:
-    def plus(a: Any, b: Any) -> Any:
-        if a is None or b is None:
-            return b if a is None else a
-        return choose(a, b)
-
-    return plus
-
-
-_PLUS: dict[str, Any] = {
-    "sum": partial(arithmetic("add", operator.add), exp.Add()),
-    "min": _skipping_null(lambda a, b: b if less(b, a) else a),
-    "max": _skipping_null(lambda a, b: b if less(a, b) else a),
-    "any": lambda a, b: a or b,
-}
 
 
 def key_of(row: Row, names: Iterable[str]) -> Key:
@@ -62,12 +40,11 @@ def padded(output: Output, row: Row) -> Row:
 
 def negated(output: Output, row: Row) -> Row:
     """A row of a result that takes away what it would add; means stay where they are."""
-    signs = {
-        part: 1 if plus in ("mean", "low") else -1
-        for column in output.columns
-        for part, plus in zip(column.parts, column.semiring.plus, strict=True)
-    }
-    return {name: signs[name] * value if name in signs else value for name, value in row.items()}
+    opposites = dict(row)
+    for column in output.columns:
+        element = opposite_of(column.semiring, [row[part] for part in column.parts])
+        opposites |= zip(column.parts, element, strict=True)
+    return opposites
 
 
 def add_row(groups: dict[Key, Row], output: Output, row: Row) -> None:
@@ -79,12 +56,8 @@ def add_row(groups: dict[Key, Row], output: Output, row: Row) -> None:
         return
     total = {name: before[name] for name in output.keep}
     for column in output.columns:
-        if column.semiring.values:
-            left, right = ([r[part] for part in column.parts] for r in (before, row))
-            total |= zip(column.parts, merged(column.semiring, left, right), strict=True)
-            continue
-        for part, plus in zip(column.parts, column.semiring.plus, strict=True):
-            total[part] = _PLUS[plus](before[part], row[part])
+        left, right = ([r[part] for part in column.parts] for r in (before, row))
+        total |= zip(column.parts, sum_of(column.semiring, left, right), strict=True)
     groups[key] = total
 
 

@@ -40,6 +40,7 @@ from calitree.engines.reference.addition import (
     peak_of,
     subtracted_parts,
 )
+from calitree.engines.reference.algebra import product_of
 from calitree.engines.reference.covariances import element, several
 from calitree.engines.reference.rowwise import evaluate_row
 from calitree.errors import EngineError
@@ -286,8 +287,8 @@ def _product(column: Column, row: Row, origins: Mapping[int, Row]) -> list[Any]:
     of = _covariance_factor if semiring.values else _factor
     factors = [of(factor, semiring, row, origins) for factor in column.factors]
     if not factors:
-        return list(column.semiring.one)
-    return reduce(partial(_times, column.semiring), factors)
+        return list(semiring.one)
+    return reduce(partial(product_of, semiring), factors)
 
 
 def _factor(factor: Factor, semiring: Semiring, row: Row, origins: Mapping[int, Row]) -> list[Any]:
@@ -307,12 +308,6 @@ def _covariance_factor(
     if isinstance(factor, Weight):
         return several(semiring, origins[factor.input][factor.name] or 0)
     return element(semiring, [evaluate_row(e.node, row) for e in factor.expressions])
-
-
-def _times(semiring: Semiring, left: list[Any], right: list[Any]) -> list[Any]:
-    sides = {f"l_{n}": v for n, v in zip(semiring.components, left, strict=True)}
-    sides |= {f"r_{n}": v for n, v in zip(semiring.components, right, strict=True)}
-    return [evaluate_row(node, sides) for node in semiring.times_nodes]
 
 
 def _array(values: list[Any], dtype: Any) -> pa.Array:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from typing import TYPE_CHECKING, Any, cast
 
 from calitree.engines.api.contraction import stored_parts
+from calitree.engines.api.python_semiring import PythonSemiring
 from calitree.engines.api.semiring import Semiring
 from calitree.errors import ExpressionError, did_you_mean
 from calitree.jointree.schema import Schema
 from calitree.query.annotation import Aggregate, Lift
+from calitree.query.custom.python_measure import PythonLifts, PythonMeasure, python_measure
 from calitree.query.measure import Measure
 from calitree.sql.analysis import Resolved
 from calitree.sql.nodes import wider
 from calitree.sql.parser import parse_node, typed
 from calitree.types import Kind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Lifts = Mapping[str, Mapping[str, str] | str]
 
@@ -70,14 +76,25 @@ class CustomMeasure:
         return Measure(f"{semiring.name}: {final}", (aggregate,), formula.node, None)
 
 
-def aggregate(semiring: Semiring, lifts: Lifts, final: str | None = None) -> CustomMeasure:
+def aggregate(
+    semiring: Semiring,
+    lifts: Lifts | PythonLifts,
+    final: str | Callable[[Any], Any] | None = None,
+    *,
+    returns: pa.DataType | None = None,
+) -> CustomMeasure | PythonMeasure:
     """A measure over a semiring of your own, to be given where SQL text is.
 
     Args:
         semiring: What to add and multiply.
         lifts: For each relation that has a value, an SQL expression over its columns, or
-            `{component: expression}` if the semiring has several components.
-        final: An SQL formula over the names of the components; needed if there are several.
+            `{component: expression}` if the semiring has several components. In a `python_semiring` it is
+            an SQL expression (NULL is zero); or a function of the columns that its parameters are
+            called by; or a function and the SQL of its arguments, `(function, ["price * 2", …])`.
+        final: An SQL formula over the names of the components; needed if there are several. In a
+            `python_semiring` a function of an element.
+        returns: In a `python_semiring` the Arrow type of what `final` returns, or of the elements; the
+            one that Arrow sees in the values if it is not given.
 
     Returns:
         The measure, for `JoinGraph.calibrate` or `WideTable.query`.
@@ -95,6 +112,9 @@ def aggregate(semiring: Semiring, lifts: Lifts, final: str | None = None) -> Cus
         raise ExpressionError(f"aggregate needs a Semiring; got {type(semiring).__name__}.")
     if not isinstance(lifts, Mapping):
         raise ExpressionError(f"lifts is {{relation: expression}}; got {lifts!r}.")
+    if isinstance(semiring, PythonSemiring):
+        return python_measure(semiring, cast(PythonLifts, lifts), final, returns)
+    _check_sql(semiring, lifts, final, returns)
     if final is None and len(semiring.components) > 1:
         listed = ", ".join(semiring.components)
         raise ExpressionError(
@@ -103,7 +123,21 @@ def aggregate(semiring: Semiring, lifts: Lifts, final: str | None = None) -> Cus
     copied = {
         name: dict(given) if isinstance(given, Mapping) else given for name, given in lifts.items()
     }
-    return CustomMeasure(semiring, copied, final)
+    return CustomMeasure(semiring, cast(Lifts, copied), cast("str | None", final))
+
+
+def _check_sql(
+    semiring: Semiring, lifts: Mapping[str, Any], final: object, returns: object
+) -> None:
+    """Refuse Python where a semiring is data, which engines compile."""
+    functions = [f"the lift of {name}" for name, given in lifts.items() if callable(given)]
+    functions += ["final="] if callable(final) else []
+    if functions or returns is not None:
+        what = f"{functions[0]} is SQL" if functions else "its components have types of their own"
+        raise ExpressionError(
+            f"Semiring {semiring.name!r} is data: {what}. For functions of Python, and returns=, make it with "
+            "calitree.python_semiring."
+        )
 
 
 def _given_lift(

@@ -1,0 +1,1 @@
+"""Measures over semirings of the user's own."""
