@@ -46,6 +46,28 @@ def test_examples_print_what_the_readme_shows(
     assert compared >= 7
 
 
+RUN = [page for page in PAGES if page.name != "README.md" and "```python\n" in page.read_text()]
+
+
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
+def test_examples_of_other_pages(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, Any] = {}
+    printed, compared = "", 0
+    for language, body in re.findall(r"```(python|text)\n(.*?)```", page.read_text(), re.DOTALL):
+        if language == "python":
+            out = io.StringIO()
+            with contextlib.redirect_stdout(out):
+                exec(compile(body, page.name, "exec"), namespace)
+            printed = out.getvalue()
+        else:
+            assert printed == body
+            compared += 1
+    assert compared
+
+
 def write_tables(graph: ct.JoinGraph, directory: Path) -> None:
     """The tables of a graph as Parquet files."""
     directory.mkdir()

@@ -1,10 +1,7 @@
-"""Measures at a grain: the page's examples, saved trees, model files, `verify`, and what is refused."""
+"""Measures at a grain: saved trees, model files, `verify`, and what is refused."""
 
 from __future__ import annotations
 
-import contextlib
-import io
-import re
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +11,6 @@ from pyarrow import parquet
 import calitree as ct
 from calitree.cli.model import ModelFile
 from tests.calibration.test_parts import two_legs
-
-PAGE = Path(__file__).parents[2] / "docs" / "grain.md"
-
-
-def test_examples_of_the_page() -> None:
-    namespace: dict[str, Any] = {}
-    printed, compared = "", 0
-    for language, body in re.findall(r"```(python|text)\n(.*?)```", PAGE.read_text(), re.DOTALL):
-        if language == "python":
-            out = io.StringIO()
-            with contextlib.redirect_stdout(out):
-                exec(compile(body, str(PAGE), "exec"), namespace)
-            printed = out.getvalue()
-        else:
-            assert printed == body
-            compared += 1
-    assert compared == 3
 
 
 def test_saved_and_opened(tmp_path: Path) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import re
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,24 +15,6 @@ import calitree as ct
 from calitree.engines.spark import SparkEngine
 from tests.support.engines import LOCAL, engine_named, spark_frame
 from tests.support.scale import examples
-
-PAGE = Path(__file__).parents[2] / "docs" / "semirings.md"
-
-
-def test_examples_of_the_page() -> None:
-    namespace: dict[str, Any] = {}
-    printed, compared = "", 0
-    for language, body in re.findall(r"```(python|text)\n(.*?)```", PAGE.read_text(), re.DOTALL):
-        if language == "python":
-            out = io.StringIO()
-            with contextlib.redirect_stdout(out):
-                exec(compile(body, str(PAGE), "exec"), namespace)
-            printed = out.getvalue()
-        else:
-            assert printed == body
-            compared += 1
-    assert compared == 3
-
 
 # -- the worked examples, against all combinations of rows ------------------------------------------
 
