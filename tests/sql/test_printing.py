@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import calitree as ct
-from calitree.query.carried.folds import text_of
+from calitree.query.carried.holistic_call import text_of
 from calitree.sql.parser import parse_node, typed
 from tests.support.expression_cases import TEXTS, resolve
 

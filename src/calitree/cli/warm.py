@@ -48,6 +48,7 @@ def warm_up() -> Path | None:
     _warm_up_texts()
     _look_up_lists()
     _look_up_ranges()
+    _hash_values()
     return directory_in_use()
 
 
@@ -133,6 +134,15 @@ def _look_up_lists() -> None:
         ValueSet(values, values.type).find(values)
     for dtype in (pa.string(), pa.large_string()):
         ValueSet(near.cast(pa.large_string()), dtype).find(near.cast(dtype))
+
+
+def _hash_values() -> None:
+    """Call the loops that hash integers, and texts of both types."""
+    from calitree.sql.kernels.sketches import xxhash
+
+    xxhash.of_integers(np.arange(2))
+    for dtype in (pa.string(), pa.large_string()):
+        xxhash.of_bytes(pa.array(["a"], dtype))
 
 
 def _tables() -> dict[str, pa.Table]:

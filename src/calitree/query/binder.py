@@ -13,7 +13,7 @@ from calitree.jointree.joins.conditions import join_conditions
 from calitree.jointree.remainder import connecting_relations, remaining_schema
 from calitree.jointree.schema import Schema
 from calitree.query.annotation import COUNT, Aggregate
-from calitree.query.carried.folds import Fold
+from calitree.query.carried.fold import Fold
 from calitree.query.custom.python_value import PythonValue
 from calitree.query.grain import GrainMeasure
 from calitree.query.groups import DerivedColumn, GroupBy, groups_of

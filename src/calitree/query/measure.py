@@ -20,7 +20,8 @@ from calitree.query.aggregate_call import AggregateCall
 from calitree.query.aggregates import AGGREGATES, EXTREMES, with_names
 from calitree.query.annotation import Aggregate
 from calitree.query.carried.carrying import Carrying
-from calitree.query.carried.folds import HOLISTIC, Fold
+from calitree.query.carried.fold import Fold
+from calitree.query.carried.folds import HOLISTIC
 from calitree.query.custom.python_value import PythonValue
 from calitree.query.formula import (
     AggregateFunction,
@@ -89,6 +90,11 @@ class Measure:
         """About how many bytes it takes: its formulas, and its lifts."""
         formulas = self.final_bytes + (0 if self.plain is None else node_bytes(self.plain))
         return 1_000 + formulas + sum(aggregate.nbytes for aggregate in self.aggregates)
+
+    @property
+    def error(self) -> str:
+        """How far it may be from the exact value, by the approximate aggregates in it; empty if it has none."""
+        return ", ".join(dict.fromkeys(fold.error for fold in self.folds if fold.error))
 
     @property
     def grains(self) -> list[frozenset[str]]:
@@ -242,8 +248,9 @@ class _Compiler:
             try:
                 AggregateCall(Lifting(self.schema, self.among), [], [], filters).rows()
             except MixedRelationsError:
-                alone = _Compiler(self.schema, self.among, None).aggregate(call).final
-                return self.carrying.where(call, condition, kind_of(alone), self.grain)
+                other = _Compiler(self.schema, self.among, None)
+                alone = kind_of(other.aggregate(call).final), other.carrying.error
+                return self.carrying.where(call, condition, alone, self.grain)
         if not (self.carrying.takes(call) or self.carrying.folds_any_argument(call)):
             arguments = [self.scalar(argument).node for argument in call.iter_expressions()]
             raise mixed(next(node for node in arguments if owners(node) == frozenset()))

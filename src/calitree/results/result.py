@@ -65,13 +65,22 @@ class Result(Tabular):
 
     @property
     def exact(self) -> bool:
-        """Whether no integer or decimal had to continue in floating point.
+        """Whether no measure is approximate, and no integer or decimal had to continue in floating point.
 
         They do beyond 38 digits. Averages, and what else is a double by its nature, do not count.
         """
-        if not self._answer.table.exact:
+        if not self._answer.table.exact or self.approximate:
             return False
         return all(self.kinds[name] is not Kind.FLOAT for name in self._answer.projection.whole)
+
+    @property
+    def approximate(self) -> dict[str, str]:
+        """How far the measures that are approximate may be from their exact values.
+
+        >>> wide.query(measures={"n": "count(*)", "prices": "approx_count_distinct(price)"}).approximate
+        {'prices': 'standard error 1.4 %'}
+        """
+        return {name: measure.error for name, measure in self.query.measures if measure.error}
 
     @cached_property
     def inflation(self) -> dict[str, float | None]:

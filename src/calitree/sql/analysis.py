@@ -177,7 +177,7 @@ class Analysis:
         if isinstance(node, exp.AggFunc):
             raise self.fail(f"{quoted_sql(node)} is an aggregate; aggregates belong in measures")
         if isinstance(node, exp.Anonymous):
-            names = [name.lower() for name in self.rules if isinstance(name, str)]
+            names = [n.lower() for n in self.rules if isinstance(n, str) and n[0] != "$"]
             raise ExpressionError(
                 f"In {shortened(sql_text(self.whole))}: there is no function {node.name}."
                 f"{did_you_mean(node.name.lower(), names)} `calitree functions` lists all."

@@ -76,7 +76,7 @@ def _compiled(node: exp.Expr) -> Run:
 
 @cache
 def _kernel(name: str) -> Callable[..., Datum]:
-    module, _, function = name.partition(".")
+    module, _, function = name.rpartition(".")
     kernel: Callable[..., Datum] = getattr(
         import_module(f"calitree.sql.kernels.{module}"), function
     )

@@ -26,6 +26,8 @@ _TEXTS: dict[type[exp.Expr] | str, Callable[[exp.Expr], str | None] | str] = {
     exp.Literal: spark_text.literal,
     exp.Var: spark_text.listed,
     exp.Avg: spark_text.mean,
+    exp.PercentileDisc: spark_text.quantile,
+    exp.PercentileCont: spark_text.quantile,
     exp.And: spark_text.connected,
     exp.Or: spark_text.connected,
 }

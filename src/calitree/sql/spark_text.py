@@ -131,6 +131,12 @@ def mean(node: exp.Expr) -> str | None:
     return f"AVG(CAST({sql(node.this)} AS DOUBLE))" if kind_of(node.this) is Kind.DECIMAL else None
 
 
+def quantile(node: exp.Expr) -> str:
+    """PERCENTILE_DISC and PERCENTILE_CONT, whose values Spark wants to be ordered by."""
+    name = "PERCENTILE_DISC" if isinstance(node, exp.PercentileDisc) else "PERCENTILE_CONT"
+    return f"{name}({sql(node.expression)}) WITHIN GROUP (ORDER BY {sql(node.this)})"
+
+
 def whole(node: exp.Expr) -> str | None:
     """FLOOR and CEIL of doubles as doubles; from 2^52 on, every double is whole."""
     if kind_of(node.this) is Kind.DECIMAL:

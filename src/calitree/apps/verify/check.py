@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from calitree.application import application
+from calitree.apps.verify.bounds import within
 from calitree.apps.verify.join import BuiltJoin
 from calitree.apps.verify.plain import runner_of, settled_schema
 from calitree.errors import QueryError
@@ -59,6 +60,8 @@ class Check:
     def __str__(self) -> str:
         asked = ", ".join(f"{key}={value!r}" for key, value in self.question.items()) or "total"
         reading = "" if self.verbatim else " (by our reading of it)"
+        if self.result.approximate and not self.difference:
+            reading = f" within the errors of {', '.join(self.result.approximate)}{reading}"
         return (
             f"{self.seconds * 1e3:9.1f} ms  {self.plain_seconds * 1e3:9.1f} ms  "
             f"{len(self.result):>8,} rows  {asked}: {self.difference or 'agrees'}{reading}"
@@ -159,7 +162,8 @@ def _check(
     join: BuiltJoin, place: int, asked: Mapping[str, Any], result: Result, seconds: float
 ) -> Check:
     answer = join.answer(place)
-    difference = compare(result.arrow(), answer.table, len(result.query.group_by))
+    keys, approximate = len(result.query.group_by), result.approximate
+    difference = compare(result.arrow(), answer.table, keys, approximate=approximate)
     return Check(
         question=asked,
         result=result,
@@ -171,8 +175,17 @@ def _check(
     )
 
 
-def compare(ours: pa.Table, theirs: pa.Table, keys: int, tolerance: float = 1e-9) -> str:
-    """The first difference between two answers, or an empty text. Row order does not matter."""
+def compare(
+    ours: pa.Table,
+    theirs: pa.Table,
+    keys: int,
+    tolerance: float = 1e-9,
+    approximate: Collection[str] = (),
+) -> str:
+    """The first difference between two answers, or an empty text. Row order does not matter.
+
+    Of measures that are approximate, `theirs` has lists: the exact value, and between which others it may be.
+    """
     left, right = (_by_key(table, keys) for table in (ours, theirs))
     for key in left.keys() | right.keys():
         shown = f"group {key}" if keys else "total"
@@ -182,8 +195,13 @@ def compare(ours: pa.Table, theirs: pa.Table, keys: int, tolerance: float = 1e-9
             return f"{shown} appears {len(left[key])} times, in the join {len(right[key])} times"
         for a, b in zip(left[key], right[key], strict=True):
             for name, x, y in zip(ours.column_names[keys:], a, b, strict=True):
-                if not same(x, y, tolerance):
-                    return f"{shown}: {name} is {x!r}, in the join {y!r}"
+                if name not in approximate:
+                    if not same(x, y, tolerance):
+                        return f"{shown}: {name} is {x!r}, in the join {y!r}"
+                elif not within(x, y):
+                    return (
+                        f"{shown}: {name} is {x!r}, in the join {y[0]!r}, which is too far from it"
+                    )
     return ""
 
 

@@ -17,6 +17,7 @@ from typing import Protocol, TypeVar
 import pyarrow as pa
 from sqlglot import exp
 
+from calitree.apps.verify.bounds import with_bounds
 from calitree.engines.api.contraction import Table
 from calitree.engines.api.protocol import Engine, Persistent, SparkBacked, on_spark
 from calitree.engines.api.signed import settled
@@ -319,7 +320,7 @@ def query_sql(query: Query, dialect: str) -> str:
             raise EngineError(
                 f"{title!r} is a measure of its own semiring; SQL has nothing to compare it with."
             )
-        columns.append(f"{text(measure.plain)} AS {name(title)}")
+        columns.append(f"{text(with_bounds(measure.plain))} AS {name(title)}")
     source = "wide"
     if query.where:
         source += f" WHERE {' AND '.join(f'({text(p.node)})' for p in query.where)}"

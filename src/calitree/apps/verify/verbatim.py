@@ -37,9 +37,9 @@ class Verbatim(NamedTuple):
 def verbatim(
     schema: Schema, question: Question, known: Mapping[str, MeasureLike]
 ) -> Verbatim | None:
-    """The question in its own texts; None if a measure has none, or depends on the order of rows."""
+    """The question in its own texts; None if a measure has none, or there are several answers to it."""
     texts = _measure_texts(question, known)
-    if texts is None or any(map(_depends_on_order, texts)):
+    if texts is None or any(map(_is_one_of_several, texts)):
         return None
     columns = [_group_text(schema, text) for _, text in named_groups(question.group_by)]
     names = set[WrittenName]().union(*(used for used, _ in columns))
@@ -77,10 +77,16 @@ _OF_ORDER = (exp.Mode, exp.ArgMin, exp.ArgMax, exp.ArrayAgg, exp.GroupConcat)
 """Aggregates that take the first of several values, or list them as they come."""
 
 
-def _depends_on_order(text: str) -> bool:
-    """Whether DuckDB's answer is one of several, which our reading tells it to choose as we do."""
-    calls = parse_node(text).find_all(*_OF_ORDER)
-    return any(call.find(exp.Order) is None for call in calls)
+_APPROXIMATE = (exp.ApproxDistinct, exp.ApproxQuantile)
+"""Aggregates whose exact values our reading asks for."""
+
+
+def _is_one_of_several(text: str) -> bool:
+    """Whether DuckDB's answer is one of several: approximate, or by an order that our reading has."""
+    node = parse_node(text)
+    if node.find(*_APPROXIMATE):
+        return True
+    return any(call.find(exp.Order) is None for call in node.find_all(*_OF_ORDER))
 
 
 def names_in(text: str) -> set[WrittenName]:

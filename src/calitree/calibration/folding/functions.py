@@ -15,7 +15,9 @@ import pyarrow.compute as pc
 
 from calitree.calibration.folding.carried import Array, Carried, Ranked
 from calitree.calibration.folding.numbers import decimals, exact_sums, unscaled
+from calitree.calibration.folding.sketches import distinct_values, representatives
 from calitree.errors import QueryError
+from calitree.query.carried.approximate import COUNT_DISTINCT, QUANTILE
 
 MAX_LISTED = 10_000_000
 """Values that the lists of an answer may have, all together."""
@@ -143,6 +145,11 @@ def _between(low: pa.Array, high: pa.Array, part: Array) -> pa.Array:
     return pa.array((a + (b - a) * part).astype(np.int64)).cast(dtype)
 
 
+def approx_quantile(carried: Carried, share: float, is_whole: bool) -> pa.Array:
+    """A number close to that which a share of the rows are not beyond, given the buckets of all."""
+    return representatives(quantile_disc(carried, share), is_whole)
+
+
 def top_k(carried: Carried, size: int) -> pa.Array:
     """The values of the largest weight, the largest first; of several the smallest first."""
     known = carried.known()
@@ -212,6 +219,8 @@ FUNCTIONS: dict[str, Function] = {
     "list": listed,
     "string_agg": joined,
     "histogram": histogram,
+    COUNT_DISTINCT: distinct_values,
+    QUANTILE: approx_quantile,
 }
 """By the name that a `Fold` has."""
 

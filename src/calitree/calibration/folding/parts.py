@@ -16,7 +16,7 @@ from calitree.errors import QueryError
 from calitree.grouping import contiguous
 from calitree.interrupts import run
 from calitree.query.binder import Question
-from calitree.query.carried.folds import Fold
+from calitree.query.carried.fold import Fold
 from calitree.query.grain import GrainMeasure
 from calitree.query.groups import named_groups
 
@@ -49,6 +49,14 @@ class Part(NamedTuple):
     def why(self) -> str:
         """What is carried, and what for."""
         return ", ".join(dict.fromkeys(map(str, self.folds)))
+
+    @property
+    def way_out(self) -> str:
+        """What could be asked for instead of the folds, in the end of a sentence that may have it."""
+        instead = dict.fromkeys(fold.approximation for fold in self.folds)
+        if "" in instead:
+            return ", or ask for fewer values"
+        return f", or ask for {' and '.join(instead)}, which is close to it and takes fewer"
 
 
 def parts_of(question: Question, folds: Mapping[Fold, str]) -> list[Part]:
@@ -110,7 +118,7 @@ def with_folds(projection: Projection, absorbed: pa.Table, parts: list[Part], as
         if answered.table.num_rows > MAX_CARRIED_ROWS:
             raise QueryError(
                 f"{part.why} takes {answered.table.num_rows:,} values by group, of at most "
-                f"{MAX_CARRIED_ROWS:,}. Group by less, or filter."
+                f"{MAX_CARRIED_ROWS:,}. Group by less, filter{part.way_out}."
             )
         table = run(partial(answered.projection.answer, answered.table), answered.table.num_rows)
         columns = run(partial(_folded, part, table, keys, absorbed.num_rows), table.num_rows)

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
+from calitree.engines.reference import sketches
 from calitree.errors import ExpressionError
 from calitree.sql.rules.regex import python_pattern
+from calitree.sql.rules.sketches import BUCKET, CELL
 from calitree.sql.rules.text import SPACES
 from calitree.sql.scalar_casts import EXACT
 
@@ -129,6 +131,8 @@ FUNCTIONS: dict[type[exp.Expr] | str, Callable[..., Any]] = {
     "REGEXP_FULL_MATCH": lambda text, pattern: bool(python_pattern(pattern).fullmatch(text)),
     "REGEXP_REPLACE": _replaced,
     "REGEXP_EXTRACT": _extracted,
+    CELL: sketches.cell,
+    BUCKET: sketches.bucket,
 }
 """By name."""
 

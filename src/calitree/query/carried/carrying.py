@@ -10,22 +10,17 @@ from sqlglot import exp
 
 from calitree.errors import ExpressionError
 from calitree.jointree.schema import Schema
-from calitree.query.carried.folds import (
-    CARRIED,
-    HOLISTIC,
-    Fold,
-    Holistic,
-    class_of,
-    parsed_call,
-    text_of,
-)
+from calitree.query.carried.approximate import COUNT_DISTINCT, exact
+from calitree.query.carried.fold import Fold
+from calitree.query.carried.folds import CARRIED, HOLISTIC
+from calitree.query.carried.holistic_call import Holistic, class_of, parsed_call, text_of
 from calitree.query.formula import Formula
 from calitree.query.grain import counted_once, is_null_without, owning_relations
 from calitree.sql.nodes import all_of, column, marked, quoted_sql, ratio
 from calitree.sql.parser import Expression
 from calitree.types import Kind
 
-AT_ANY_GRAIN = ("min", "max", "arg_min", "arg_max")
+AT_ANY_GRAIN = ("min", "max", "arg_min", "arg_max", COUNT_DISTINCT)
 """Folds for which it does not matter how often there is a row; nor does it for distinct values."""
 Scalar = Callable[[exp.Expr], Expression]
 SomeGrain = Literal["owner"] | frozenset[str] | None
@@ -65,15 +60,26 @@ class Carrying:
         final = ratio(*values) if isinstance(call, exp.Avg) else values[0]
         return Formula(final, self._plain(call, condition, frozenset(folded[0].fold.grain)))
 
-    def where(self, call: exp.Expr, condition: exp.Expr, kind: Kind, grain: SomeGrain) -> Formula:
-        """The value of an aggregate over the rows where a condition across relations holds."""
+    @property
+    def error(self) -> str:
+        """How far the folds may be from the exact values; empty if they are exact."""
+        return ", ".join(dict.fromkeys(fold.error for fold in self.folds if fold.error))
+
+    def where(
+        self, call: exp.Expr, condition: exp.Expr, alone: tuple[Kind, str], grain: SomeGrain
+    ) -> Formula:
+        """The value of an aggregate over the rows where a condition across relations holds.
+
+        `alone` are the kind and the error of the aggregate without a condition.
+        """
+        kind, error = alone
         if grain is not None:
             raise ExpressionError(
                 f"{quoted_sql(condition)} is a condition of several relations, which would repeat the "
                 "rows that count once; filter with where="
             )
         used = self._relations([call, condition])
-        fold = Fold("value", (), text_of(call), text_of(condition), relations=used)
+        fold = Fold("value", (), text_of(call), text_of(condition), relations=used, error=error)
         return Formula(self._column(Holistic(fold, kind)), self._plain(call, condition))
 
     def _holistic(
@@ -109,14 +115,16 @@ class Carrying:
     def _plain(
         self, call: exp.Expr, condition: exp.Expr | None, grain: frozenset[str] = frozenset()
     ) -> exp.Expr:
-        """The call over attributes; what depends on the order of rows in our order."""
+        """The call over attributes: exact if it is approximate, and in our order if it depends on that."""
         plain = self._over_attributes(call)
         _ordered(plain)
         kept = [] if condition is None else [self._over_attributes(condition)]
         kept += counted_once(grain)
-        if not kept:
-            return plain
-        return exp.Filter(this=plain, expression=exp.Where(this=all_of(kept)))
+        where = exp.Where(this=all_of(kept)) if kept else None
+        if class_of(call) in ("ApproxDistinct", "ApproxQuantile"):
+            argument = parsed_call(call, "", self.scalar).arguments[0]
+            return exact(plain, where, self.scalar(argument).kind)
+        return plain if where is None else exp.Filter(this=plain, expression=where)
 
     def _over_attributes(self, node: exp.Expr) -> exp.Expr:
         def resolved(part: exp.Expr) -> exp.Expr:

@@ -3,99 +3,20 @@
 Their arguments are carried inside the tree, as one more group-by. What comes back is, for each group and
 each value, the number of rows that have it; this is folded into one value a group. Where the argument is a
 dimension's column the fact table is not read for it, as messages are reused like those of any group-by.
+Approximate aggregates carry a function of the value that has fewer values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
-
 from sqlglot import exp
 
 from calitree.errors import ExpressionError
+from calitree.query.carried.approximate import COUNT_DISTINCT, QUANTILE, STATED, carried_text
+from calitree.query.carried.fold import Fold, Option
+from calitree.query.carried.holistic_call import Holistic, HolisticCall, Rule, text_of
 from calitree.query.formula import AggregateFunction
-from calitree.sql.nodes import quoted_sql, sql_text
-from calitree.sql.parser import Expression
-from calitree.sql.parsing.literal_lists import with_values
+from calitree.sql.nodes import quoted_sql
 from calitree.types import Kind
-
-Option = str | int | float | bool | None
-
-
-@dataclass(frozen=True)
-class Fold:
-    """How a value is folded of the groups and of what is carried beside them.
-
-    Attributes:
-        function: The name of the fold; `value` for an aggregate by itself, over the rows of `where`.
-        carried: The SQL text of each value that is carried.
-        weight: The aggregate, in SQL, that each of these values has: most often their number of rows.
-        where: A condition over several relations that rows satisfy besides; None for all rows.
-        distinct: Whether each value counts once.
-        options: What else the function needs to know.
-        grain: The relations whose rows count once; none if each joined row counts.
-        relations: Those that have the columns.
-    """
-
-    function: str
-    carried: tuple[str, ...]
-    weight: str = "count(*)"
-    where: str | None = None
-    distinct: bool = False
-    options: tuple[Option, ...] = ()
-    grain: tuple[str, ...] = ()
-    relations: frozenset[str] = field(default=frozenset(), compare=False)
-
-    @property
-    def over_nothing(self) -> int | None:
-        """Its value over no rows."""
-        counts = self.weight.lower().startswith(("count(", "regr_count(", "count_star"))
-        return 0 if self.function == "count" or (self.function == "value" and counts) else None
-
-    def __str__(self) -> str:
-        listed = ", ".join(self.carried)
-        if self.function == "value":
-            return f"{self.weight} where {self.where}"
-        return f"{listed} for {self.function}{' of distinct values' if self.distinct else ''}"
-
-
-class HolisticCall(NamedTuple):
-    """A call as it was parsed: its arguments, whether they are distinct, and how they are ordered."""
-
-    name: str
-    arguments: list[exp.Expr]
-    distinct: bool
-    descending: bool
-    scalar: Callable[[exp.Expr], Expression]
-
-    def kind(self, at: int = 0) -> Kind:
-        """The kind of an argument, of which there must be one."""
-        if len(self.arguments) <= at:
-            raise ExpressionError(f"{self.name} takes {at + 1} argument{'s' if at else ''}")
-        return self.scalar(self.arguments[at]).kind
-
-    def fold(self, function: str, carried: int = 1, options: tuple[Option, ...] = ()) -> Fold:
-        """A fold of the first arguments."""
-        for at in range(carried):
-            self.kind(at)
-        texts = tuple(map(text_of, self.arguments[:carried]))
-        return Fold(function, texts, distinct=self.distinct, options=options)
-
-
-class Holistic(NamedTuple):
-    """A fold, and the kind of what it gives."""
-
-    fold: Fold
-    kind: Kind
-
-
-Rule = Callable[[HolisticCall], Holistic]
-
-
-def text_of(node: exp.Expr) -> str:
-    """A parsed node as text that is parsed to the same again."""
-    return sql_text(with_values(node))
 
 
 def _count(call: HolisticCall) -> Holistic:
@@ -217,6 +138,38 @@ def _joined(call: HolisticCall) -> Holistic:
     return Holistic(fold, Kind.STRING)
 
 
+def _approx_count(call: HolisticCall) -> Holistic:
+    if len(call.arguments) != 1 or isinstance(call.arguments[0], exp.Tuple):
+        raise ExpressionError(f"{call.name} takes 1 argument, and has a {STATED[COUNT_DISTINCT]}")
+    return Holistic(_approximate(call, COUNT_DISTINCT, ()), Kind.INTEGER)
+
+
+def _approx_quantile(call: HolisticCall) -> Holistic:
+    kind, share, text = call.kind(), _share(call), quoted_sql(call.arguments[0])
+    if call.distinct or len(call.arguments) != 2:
+        raise ExpressionError(f"{call.name} takes a number and a share, without DISTINCT")
+    if kind.is_temporal:
+        raise ExpressionError(
+            f"{call.name} is within a part of the value, which {text} has none of, as it is {kind.phrase}; use "
+            f"quantile_disc, of fewer values as in quantile_disc(date_trunc('hour', {text}), {share})"
+        )
+    if not kind.is_number:
+        raise ExpressionError(
+            f"{call.name} needs a number, but {text} is {kind.phrase}; use quantile_disc"
+        )
+    is_whole = kind is Kind.INTEGER
+    fold = _approximate(call, QUANTILE, (share, is_whole))
+    return Holistic(fold, Kind.INTEGER if is_whole else Kind.FLOAT)
+
+
+def _approximate(call: HolisticCall, function: str, options: tuple[Option, ...]) -> Fold:
+    (argument,) = call.arguments[:1]
+    if not call.scalar(argument).attributes:
+        raise ExpressionError(f"{quoted_sql(argument)} has no column")
+    carried = (carried_text(function, text_of(argument)),)
+    return Fold(function, carried, options=options, error=STATED[function])
+
+
 _Function = AggregateFunction[Rule]
 
 HOLISTIC: dict[str, _Function] = {
@@ -239,6 +192,14 @@ HOLISTIC: dict[str, _Function] = {
     "GroupConcat": _Function(
         "string_agg(x, separator)", "All texts in their order as one, bounded", _joined
     ),
+    "ApproxDistinct": _Function(
+        "approx_count_distinct(x)",
+        f"About how many values, {STATED[COUNT_DISTINCT]}",
+        _approx_count,
+    ),
+    "ApproxQuantile": _Function(
+        "approx_quantile(x, q)", f"About quantile_disc, {STATED[QUANTILE]}", _approx_quantile
+    ),
 }
 """By the class of the call, or its name if the parser has no class for it."""
 
@@ -251,40 +212,3 @@ CARRIED: dict[str, tuple[str, Rule]] = {
     "LogicalOr": ("bool_or", _extreme("max")),
 }
 """Aggregates that are folded too where their argument is distinct, or of several relations."""
-
-
-def class_of(call: exp.Expr) -> str:
-    """The key of a call in the tables above."""
-    if isinstance(call, exp.AnonymousAggFunc):
-        return str(call.this)
-    return type(call).__name__
-
-
-def parsed_call(
-    call: exp.Expr, name: str, scalar: Callable[[exp.Expr], Expression]
-) -> HolisticCall:
-    """The arguments of a call, without DISTINCT and ORDER BY."""
-    given: Sequence[exp.Expr] = (
-        call.expressions
-        if isinstance(call, exp.AnonymousAggFunc)
-        else list(call.iter_expressions())
-    )
-    arguments, distinct, descending = list(given), False, False
-    if arguments and isinstance(arguments[0], exp.Order):
-        descending = _descending(arguments[0], name)
-        arguments[0] = arguments[0].this
-    if arguments and isinstance(arguments[0], exp.Distinct):
-        distinct = True
-        arguments[:1] = arguments[0].expressions
-    return HolisticCall(name.upper(), arguments, distinct, descending, scalar)
-
-
-def _descending(order: exp.Order, name: str) -> bool:
-    """The order of the listed values, which is by themselves."""
-    listed = order.this.expressions if isinstance(order.this, exp.Distinct) else [order.this]
-    keys = order.expressions
-    if len(keys) != 1 or len(listed) != 1 or keys[0].this != listed[0]:
-        raise ExpressionError(f"{name.upper()} can be ordered by its own values only")
-    if name not in ("list", "string_agg"):
-        raise ExpressionError(f"{name.upper()} takes no ORDER BY")
-    return bool(keys[0].args.get("desc"))

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from sqlglot import exp
 
 from calitree.query.binder import Question
-from calitree.query.carried.folds import text_of
+from calitree.query.carried.holistic_call import text_of
 from calitree.query.groups import named_groups
 from calitree.query.shift.period import Period
 from calitree.query.shift.times import COMPARISONS, Times

@@ -14,6 +14,7 @@ from calitree.sql.analysis import Analysis, Pair, Rule
 from calitree.sql.functions.function import Function
 from calitree.sql.functions.numbers import NUMBERS
 from calitree.sql.functions.operators import ARITHMETIC, CHOICES, CONDITIONS
+from calitree.sql.functions.sketches import SKETCHES
 from calitree.sql.functions.text import TEXT
 from calitree.sql.functions.times import TIMES
 
@@ -24,6 +25,7 @@ FAMILIES = {
     "numbers": NUMBERS,
     "text": TEXT,
     "dates and times": TIMES,
+    "sketches": SKETCHES,
 }
 """All functions, by what they are about."""
 

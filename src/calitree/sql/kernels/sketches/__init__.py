@@ -1,0 +1,1 @@
+"""What sketches group by: cells of the hashes of values, and buckets of numbers."""
