@@ -70,6 +70,14 @@ class Data:
             }
         )
 
+    @property
+    def rates(self) -> pa.Table:
+        """Some for each item, from a day on."""
+        items = np.repeat(np.arange(self.item_count), 5)
+        rng = np.random.default_rng(2)
+        days, rates = rng.integers(0, 365, len(items)), rng.integers(1, 9, len(items))
+        return pa.table({"item": items, "day": days, "rate": rates})
+
     def new_sales(self, rows: int) -> pa.Table:
         note = self.rng.integers(0, max(1, rows), rows)
         return pa.table(
@@ -117,6 +125,7 @@ class Session:
                 parquet.write_table(table, folder / f"{name}.parquet", row_group_size=1 << 16)
                 self.sources[name] = str(folder / f"{name}.parquet")
         self.inserted: list[pa.Table] = []
+        self.answers: dict[str, object] = {}
         self.numbers = count()
         self.triangles = self.data.triangles()
         self.wide = self.calibrated()
@@ -212,6 +221,34 @@ class Session:
     def regression(self) -> None:
         self.calibrated().linear_regression(target="price", features=["weight", "size", "day"])
 
+    def as_of(self) -> None:
+        """Each sale meets the latest rate of its item."""
+        graph = ct.JoinGraph(engine=self.new_engine())
+        graph.add_relation("sales", self.sources["sales"])
+        graph.add_relation("rates", self.data.rates)
+        graph.add_join("sales", "rates", on="item", asof="day", how="left")
+        wide = graph.calibrate({"n": "count(rate)", "s": "sum(price * rate)"}, progress=False)
+        self.check_same("as_of", wide.query().rows())
+
+    def theta(self) -> None:
+        """Bands of prices, by order; and pairs that have to be tried, as both sides are grouped by."""
+        graph = ct.JoinGraph(engine=self.new_engine())
+        graph.add_relation("stores", self.data.stores)
+        graph.add_relation("items", self.data.items)
+        graph.add_relation("sales", self.sources["sales"])
+        graph.add_join("sales", "stores", on="store")
+        graph.add_join("stores", "items", condition="size < weight")
+        wide = graph.calibrate({"n": "count(*)", "s": "sum(price * weight)"}, progress=False)
+        groups = wide.query(["city", "family"], "size + weight < 12").rows()
+        self.check_same("theta", (wide.query().rows(), len(groups)))
+
+    def fold(self) -> None:
+        """Values that are carried to the root, and folded there."""
+        measures = {"m": "median(price)", "d": "count(distinct note)", "t": "top_k(day, 3)"}
+        measures |= {"q": "quantile_disc(price * weight, 0.9)"}
+        where = f"day <> {1000 + next(self.numbers)}"
+        self.wide.query(["city"], where, measures).rows()
+
     def verify(self) -> None:
         assert self.wide.verify([{"group_by": ["city"]}, {"where": "price > 50"}]).ok
 
@@ -221,6 +258,11 @@ class Session:
         answer = {row["city"]: (row["n"], row["s"]) for row in result.rows()}
         expected = self.data.by_city(self.data.sales, *inserted)
         assert answer == expected, f"{answer} is not {expected}"
+
+    def check_same(self, work: str, answer: object) -> None:
+        """The same as the first time."""
+        known = self.answers.setdefault(work, answer)
+        assert answer == known, f"{answer} is not {known}"
 
     def check(self) -> None:
         """The next question is right, also on another thread; nothing is left running or on the disk."""
@@ -261,7 +303,7 @@ class Left(frozenset[str]):
 
 WORKS = (
     *("calibrate", "cycle", "scan", "update", "save", "open", "augment"),
-    *("search", "cube", "regression", "verify"),
+    *("search", "cube", "regression", "verify", "as_of", "theta", "fold"),
 )
 SKIPPED = {
     "reference": ("save", "open", "search", "regression"),  # which it cannot do

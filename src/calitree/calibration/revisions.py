@@ -29,8 +29,11 @@ Rows: TypeAlias = Any
 MERGE_RATIO = 4
 """Once one row in so many has come or gone, all parts of a relation are merged into one table."""
 
-CHANGE_BYTES, PART_BYTES = 10_000, 4_000
-"""A revision and its change, and a part of a relation, beside the rows."""
+PART_RATIO = 8
+"""Rows that came or went are in parts, each of which has more than so many times those of the next."""
+
+CHANGE_BYTES, SMALL_PART_BYTES = 18_000, 4_000
+"""A revision with its change and a part of so many bytes, beside the rows that came and went."""
 
 
 def new_revision() -> int:
@@ -197,8 +200,9 @@ class Updated(Signed):
             parts = Signed((base, *_merged(self.engine, came)), _merged(self.engine, went))
         known = {id(part) for part in (*first.plus, *first.minus)}
         new = [part for part in (*parts.plus, *parts.minus) if id(part) not in known]
-        nbytes = sum(PART_BYTES + part.nbytes for part in new)
-        self._counted.append(self.history.count(self.length, nbytes))
+        nbytes = sum(part.nbytes for part in new)
+        if nbytes > SMALL_PART_BYTES:
+            self._counted.append(self.history.count(self.length, nbytes))
         return parts
 
 
@@ -322,15 +326,17 @@ def _tables(engine: Engine, name: str, rows: Sequence[Rows]) -> tuple[Table, ...
 
         batch = pa.concat_tables(given).combine_chunks() if len(given) > 1 else given[0]
         tables.append(engine.load(name, batch))
+    if len(tables) > 1 and is_in_process(engine, tables):
+        return (updatable(engine).settle(tables, ()),)
     return tuple(tables)
 
 
 def _merged(engine: Engine, parts: Sequence[Table]) -> tuple[Table, ...]:
-    """The same rows in tables of which each has more than twice those of the next."""
+    """The same rows in tables of which each has more than `PART_RATIO` times those of the next."""
     merged: list[Table] = []
     for part in parts:
         merged.append(part)
-        while len(merged) > 1 and merged[-1].rows * 2 >= merged[-2].rows:
+        while len(merged) > 1 and merged[-1].rows * PART_RATIO >= merged[-2].rows:
             last = merged.pop()
             merged.append(updatable(engine).settle((merged.pop(), last), ()))
     return tuple(merged)

@@ -51,15 +51,15 @@ def _table(rows: Sequence[Any], types: pa.Schema) -> pa.Table | None:
     fields = [field for field in types if field.name in labels]
     if not fields or len(fields) < len(labels) or any(row.keys() != labels for row in rows[1:]):
         return None
-    arrays = []
     for field in fields:
-        name, dtype = field.name, field.type
-        values = [row[name] for row in rows]
-        given = set(map(type, values)) - {type(None)}
-        if given and given != {_PYTHON_TYPES.get(dtype.id)}:
+        given = {type(row[field.name]) for row in rows}
+        given.discard(type(None))
+        if given and given != {_PYTHON_TYPES.get(field.type.id)}:
             return None
-        try:
-            arrays.append(pa.array(values, dtype))
-        except (pa.ArrowException, ValueError, OverflowError):  # it does not fit
-            return None
-    return pa.table(arrays, schema=types if len(fields) == len(types) else pa.schema(fields))
+    try:
+        columns = pa.array(rows, pa.struct(fields)).flatten()
+    except (pa.ArrowException, ValueError, OverflowError):  # a value does not fit
+        return None
+    return pa.Table.from_arrays(
+        columns, schema=types if len(fields) == len(types) else pa.schema(fields)
+    )

@@ -36,7 +36,7 @@ _QUICK = frozenset(
         *(pa.date32(), pa.decimal128(1)),
     )
 )
-"""Ids of types of which two values are compared more quickly in Python than by Arrow."""
+"""Ids of types of which Arrow calls two values equal if we do, but for NaN."""
 
 MAX_CANDIDATES_PER_ROW = 4
 """So many candidates for each row that is looked up are compared on all columns at once."""
@@ -70,7 +70,7 @@ def _equal_among(table: EncodedRelation, candidates: Array, rows: pa.Table) -> A
             if not len(candidates):
                 break
             if len(candidates) <= MAX_CANDIDATES_PER_ROW and column.type.id in _QUICK:
-                candidates = _equal_to(column[0].as_py(), table, label, candidates)
+                candidates = _equal_to(table, label, rows, candidates)
             else:
                 candidates = _having(table, label, rows, candidates)
         return candidates
@@ -140,12 +140,15 @@ def _having(table: EncodedRelation, label: str, rows: pa.Table, candidates: Arra
     return positions if candidates is None else candidates[positions]
 
 
-def _equal_to(value: Any, table: EncodedRelation, label: str, candidates: Array) -> Array:
-    """The candidates, which are few, that have a value in a column."""
-    column = read(table.columns, label, table.book)
-    others = [column[at].as_py() for at in candidates.tolist()]
-    is_equal = [other == value or (other != other and value != value) for other in others]
-    return candidates if all(is_equal) else candidates[is_equal]
+def _equal_to(table: EncodedRelation, label: str, rows: pa.Table, candidates: Array) -> Array:
+    """The candidates, which are few, that have the value of the only row of `rows` in a column."""
+    column, value = read(table.columns, label, table.book), rows.column(label)
+    is_equal = [column.slice(at, 1).equals(value) for at in candidates.tolist()]
+    if all(is_equal):
+        return candidates
+    if pa.types.is_floating(value.type):  # one may be NaN, as the other is
+        return _having(table, label, rows, candidates)
+    return candidates[is_equal]
 
 
 def by_index(
@@ -163,7 +166,7 @@ def by_index(
         if rows is None or index is None:
             return None
         positions = _equal_among(base, index.candidates(rows), rows)
-        base.value_indexes.remember(asked, positions)
+        base.value_indexes.remember(asked, rows, positions)
     if not isinstance(table, SelectedRelation) or not len(positions):
         return positions
     start, stop = (table.positions.searchsorted(positions, side) for side in ("left", "right"))

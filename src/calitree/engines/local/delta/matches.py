@@ -148,8 +148,9 @@ def _constant(table: EncodedRelation, names: Names, where: Expression) -> pa.Tab
     dtype = table.columns.schema.field(label).type
     try:
         if isinstance(value, exp.Literal):
-            known = value.name if value.is_string else int(value.name)
-            return pa.table({label: pa.array([known], dtype)})
-        return pa.table({label: evaluate(value, {}, 1).cast(dtype)})
+            known = pa.array([value.name if value.is_string else int(value.name)], dtype)
+        else:
+            known = evaluate(value, {}, 1).cast(dtype)
+        return pa.Table.from_arrays([known], [label])
     except (pa.ArrowException, OverflowError):  # it is none of the column's values
         return None

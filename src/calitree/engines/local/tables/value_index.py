@@ -6,7 +6,7 @@ codes. To look at all rows for the first few is quicker than an index; for thous
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
@@ -29,8 +29,11 @@ Array = np.ndarray[Any, Any]
 MIN_LOOKUPS = 3
 """An index is worth it when rows were looked up by values of its columns more often than this."""
 
-MAX_INDEXES, MAX_ANSWERS = 2, 4
-"""How many indexes of a relation are kept, and answers of the last questions."""
+MAX_INDEXES = 2
+"""How many indexes of a relation are kept."""
+
+MAX_ANSWERS, MAX_ANSWER_ROWS = 4, 1_000
+"""How many answers to the last questions are kept, and of how many rows."""
 
 MAX_REPEATS = 2
 """A column whose values repeat no more often than this on average is enough for an index."""
@@ -85,7 +88,7 @@ class ValueIndexes:
             book.budget, "look-ups", attrgetter("nbytes"), limit=MAX_INDEXES
         )
         self._asked: Counter[tuple[str, ...]] = Counter()
-        self._answers: deque[tuple[object, Array]] = deque(maxlen=MAX_ANSWERS)
+        self._answers: tuple[tuple[object, Array], ...] = ()
 
     def of(self, labels: Sequence[str]) -> ValueIndex | None:
         """The index of some columns; None until it has been asked for often enough."""
@@ -100,11 +103,15 @@ class ValueIndexes:
 
     def answer(self, asked: object) -> Array | None:
         """The rows that were the answer when this very object was asked for, if that was just now."""
-        return next((rows for known, rows in list(self._answers) if known is asked), None)
+        for known, rows in self._answers:
+            if known is asked:
+                return rows
+        return None
 
-    def remember(self, asked: object, rows: Array) -> None:
-        """Keep an answer: it will be asked for of every selection of the same rows."""
-        self._answers.append((asked, rows))
+    def remember(self, asked: object, wanted: pa.Table, rows: Array) -> None:
+        """Keep an answer that is small: it will be asked for of every selection of the same rows."""
+        if wanted.num_rows <= MAX_ANSWER_ROWS and len(rows) <= MAX_ANSWER_ROWS:
+            self._answers = ((asked, rows), *self._answers[: MAX_ANSWERS - 1])
 
 
 def comparable(column: pa.Array | pa.ChunkedArray) -> pa.Array:
