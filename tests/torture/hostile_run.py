@@ -27,6 +27,7 @@ from calitree.apps.verify.plain import DEFINITIONS, widened_view
 from calitree.cli.model import ModelFile
 from calitree.sql.quoting import quote
 from tests.support.expression_cases import same
+from tests.torture.hostile_functions import HostileFunctions
 from tests.torture.hostile_texts import HostileTexts, hostile_model, hostile_name
 from tests.torture.sql_data import SMALL, table
 
@@ -34,6 +35,10 @@ MAX_SECONDS, MAX_BYTES = 5.0, 1 << 30
 HUNG_AFTER = 120
 MAX_NULLIFS = 8
 """DuckDB writes each argument twice, so that of forty inside each other none sees the end."""
+
+
+LONG = ("0000", "9999", "16777216", "5000", "999,", "a" * 99)
+"""Parts of texts that make values so long that only one engine is asked."""
 
 
 class Run:
@@ -45,9 +50,7 @@ class Run:
         self.faults: list[str] = []
         self.slowest, self.slowest_text, self.longest_message = 0.0, "", 0
         self.data = table(seed, SMALL)
-        graph = ct.JoinGraph(engine)
-        graph.add_relation("t", self.data)
-        self.wide = graph.calibrate({"n": "count(*)"})
+        self.wide = _tree(self.data, engine)
         self.wide.query(where="i32 > 1 and s like 'a%'").rows()
 
     def fault(self, what: str, text: object) -> None:
@@ -122,6 +125,47 @@ class Run:
                 self.outcomes["refused by DuckDB"] += 1
         return answers
 
+    # -- functions and aggregates ----------------------------------------------------------------
+
+    def functions(self, count: int) -> None:
+        """Calls as conditions and as groups, and aggregates; the reference engine says what these are."""
+        source, other = HostileFunctions(self.seed), _tree(self.data, "reference")
+        connections = [_duckdb(self.data, defined=True)]
+        for number in range(count):
+            if number % 2:
+                measure = source.measure()
+                answer = self.guarded(measure, lambda m=measure: [self._measured(m)])
+                if answer is not None and not any(huge in measure for huge in LONG):
+                    self._compare_measure(measure, answer[0], other)
+                continue
+            text = source.condition()
+            answer = self.guarded(text, lambda t=text: self.wide.query(where=t).rows()[0]["n"])
+            if answer is not None:
+                self.outcomes["answered"] += 1
+                if not any(huge in text for huge in LONG):
+                    self._compare(text, None, answer, connections)
+            if number % 6 == 0:
+                scalar = source.scalar()
+                self.guarded(scalar, lambda s=scalar: len(self.wide.query([s]).rows()))
+
+    def _compare_measure(self, measure: str, answer: Any, other: ct.WideTable) -> None:
+        self.outcomes["measured"] += 1
+        try:
+            known = other.query(measures={"m": measure}).rows()[0]["m"]
+        except ct.CalitreeError:
+            self.outcomes["refused by the reference engine"] += 1
+            return
+        if not _alike(answer, known):
+            self.fault(f"ours {answer!r:.100}, the reference engine's {known!r:.100}", measure)
+
+    def joins(self, count: int) -> None:
+        """Grains and as-of joins."""
+        source = HostileFunctions(self.seed)
+        for _ in range(count):
+            given = source.argument(), source.argument(), source.tolerance()
+            self.guarded(given, lambda given=given: _of_a_grain(given[0]))
+            self.guarded(given, lambda given=given: _as_of(*given))
+
     # -- names -----------------------------------------------------------------------------------
 
     def names(self, count: int) -> None:
@@ -156,6 +200,19 @@ class Run:
                     self.outcomes["modelled"] += 1
 
 
+def _alike(left: Any, right: Any) -> bool:
+    """The same, or lists of which each value is."""
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(map(_alike, left, right))
+    return same(left, right)
+
+
+def _tree(data: pa.Table, engine: Any) -> ct.WideTable:
+    graph = ct.JoinGraph(engine)
+    graph.add_relation("t", data)
+    return graph.calibrate({"n": "count(*)"})
+
+
 def _named(relation: str, column: str, key: str, measure: str) -> Any:
     graph = ct.JoinGraph("local")
     graph.add_relation(relation, {key: [1, 2], column: [2, 4]})
@@ -164,6 +221,27 @@ def _named(relation: str, column: str, key: str, measure: str) -> Any:
     wide = graph.calibrate({measure: f"sum({quote(relation, column)})"})
     wide.query(group_by=[f"{relation}.{key}"]).rows()
     return wide.query(where=f"{quote(column)} > 0").rows()[0][measure]
+
+
+def _pair() -> ct.JoinGraph:
+    graph = ct.JoinGraph("local")
+    graph.add_relation("t", {"k": [1, 1, 2], "at": [1, 2, 3]})
+    graph.add_relation("u", {"k": [1, 2, 2], "at": [1, 1, 2], "x": [5, 6, 7]})
+    return graph
+
+
+def _of_a_grain(grain: Any) -> Any:
+    graph = _pair()
+    graph.add_join("t", "u", on="k")
+    measure = ct.measure("sum(x)", grain=grain)
+    return graph.calibrate({"m": measure}).query(["t.k"]).rows()
+
+
+def _as_of(times: Any, key: Any, tolerance: Any) -> Any:
+    graph = _pair()
+    on = "k" if isinstance(key, int) else key
+    graph.add_join("t", "u", on=on, asof=times, tolerance=tolerance, how="left")
+    return graph.calibrate({"m": "sum(x)"}).query().rows()
 
 
 def _modelled(path: Path) -> Any:
@@ -198,11 +276,13 @@ def _peak_from_here() -> int:
 
 
 def main() -> None:
-    """Ask so many texts, of which a tenth are names and a tenth files."""
+    """Ask so many texts, of which a third are functions, a tenth joins, a tenth names and a tenth files."""
     seed, count = map(int, sys.argv[1:3])
     faulthandler.dump_traceback_later(HUNG_AFTER + count, exit=True)
     run = Run(seed)
-    run.conditions(count - 2 * (count // 10))
+    run.conditions(count - count // 3 - 3 * (count // 10))
+    run.functions(count // 3)
+    run.joins(count // 10)
     run.names(count // 10)
     run.models(count // 10)
     result = {"outcomes": run.outcomes, "faults": run.faults, "slowest": run.slowest}

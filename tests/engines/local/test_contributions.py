@@ -39,7 +39,7 @@ def check(data: st.DataObject) -> None:
         difference = compare(result.arrow(), expected.arrow(), len(pivot["group_by"]))
         assert not difference, f"{gone}: {difference}\n{result.plan}"
     assert isinstance(ours.engine, LocalEngine)
-    USED.append(sum(bool(known) for _, known in ours.engine._contributions.items()))
+    USED.append(sum(bool(known) for _, known in ours.engine._prepared.contributions.items()))
 
 
 def test_as_the_reference_computes_it() -> None:

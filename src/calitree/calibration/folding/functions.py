@@ -19,6 +19,8 @@ from calitree.calibration.folding.sketches import distinct_values, representativ
 from calitree.errors import QueryError
 from calitree.query.carried.approximate import COUNT_DISTINCT, QUANTILE
 
+MAX_JOINED_BYTES = 1 << 28
+"""Of all texts of an answer that are joined."""
 MAX_LISTED = 10_000_000
 """Values that the lists of an answer may have, all together."""
 
@@ -191,7 +193,15 @@ def listed(carried: Carried, descending: bool) -> pa.Array:
 
 def joined(carried: Carried, separator: str, descending: bool) -> pa.Array:
     """All texts in order, in one."""
-    return pc.binary_join(listed(carried.known(), descending), separator)
+    known = carried.known()
+    lengths = pc.binary_length(known.values[0]).to_numpy(zero_copy_only=False)
+    size = int((known.rows * (lengths + len(separator.encode()))).sum())
+    if size > MAX_JOINED_BYTES:
+        raise QueryError(
+            f"The texts of this answer would have {size:,} bytes, of at most {MAX_JOINED_BYTES:,}. Join "
+            "distinct ones, or take the top_k."
+        )
+    return pc.binary_join(listed(known, descending), separator)
 
 
 def histogram(carried: Carried) -> pa.Array:

@@ -158,14 +158,15 @@ def from_spark(book: Codebook, table: SparkTable) -> LocalTable:
         return EncodedRelation(book, ArrowColumns(decoded(held, table.fields)))
     attributes = {name: field for name, field in table.fields.items() if name in table.key}
     rows = decoded(held, attributes)
-    codes = {name: book.dictionary(name).encode(rows.column(name)) for name in attributes}
     values = {
         name: _value(held.column(field.name), field)
         for name, field in table.fields.items()
         if name not in attributes
     }
     kinds = {name: field.kind for name, field in attributes.items()}
-    return EncodedMessage(book, codes, values, held.num_rows, kinds)
+    with book.eviction.use():
+        codes = {name: book.dictionary(name).encode(rows.column(name)) for name in attributes}
+        return EncodedMessage(book, codes, values, held.num_rows, kinds)
 
 
 def _value(column: pa.ChunkedArray, field: Field) -> Value:

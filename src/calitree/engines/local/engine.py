@@ -15,9 +15,8 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from operator import attrgetter
 from typing import Any, cast
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 import pyarrow as pa
 
@@ -28,9 +27,11 @@ from calitree.engines.local.delta.changes import add, apart
 from calitree.engines.local.delta.contributions import MAX_CONTRIBUTING_ROWS, Contributions
 from calitree.engines.local.delta.matches import matching, select, settle
 from calitree.engines.local.encoding.codebook import Codebook
+from calitree.engines.local.encoding.eviction import using_codes
 from calitree.engines.local.join.generic_join import GenericJoin
 from calitree.engines.local.join.semijoin import semijoin_reduced
 from calitree.engines.local.join.star import Star
+from calitree.engines.local.prepared import Prepared
 from calitree.engines.local.scan.distinct import count_distinct
 from calitree.engines.local.scan.reduction import Job, reduce_jobs
 from calitree.engines.local.tables.encoded import EncodedTable
@@ -46,16 +47,12 @@ from calitree.engines.local.theta.theta import Blocks, without_conditions
 from calitree.engines.local.vm import parallel
 from calitree.errors import EngineError
 from calitree.memory.budget import Budget
-from calitree.memory.budgeted_cache import BudgetedCache
 from calitree.sql.parser import Expression
 from calitree.storage.table_format import Origin, SavedMessage, SavedRelation
 from calitree.types import Kind
 
 MIN_REDUCED_ROWS = 20_000
 """From so many rows on a table is reduced before it is joined."""
-
-MAX_CACHED_JOINS = 8
-"""Joins of relations that share a bag, each with what is derived from it."""
 
 
 class LocalEngine:
@@ -81,17 +78,10 @@ class LocalEngine:
 
     def _clear(self) -> None:
         self.book = Codebook(self.threads)
-        budget, size, limit = self.book.budget, attrgetter("nbytes"), MAX_CACHED_JOINS
-        self._stars = BudgetedCache[Contraction, list[Star]](
-            budget, "prepared", _total_bytes, weak=True
-        )
-        self._contributions = BudgetedCache[Contraction, list[Contributions]](
-            budget, "prepared", _total_bytes, weak=True
-        )
+        self._prepared = Prepared(self.book)
+        self.book.eviction.derived = ref(self._prepared)
         self._summed: WeakSet[Contraction] = WeakSet()
         """Contractions of which some rows were summed before."""
-        self._joins = BudgetedCache[object, GenericJoin](budget, "joins", size, limit=limit)
-        self._joined = BudgetedCache[object, Joined](budget, "joins", size, limit=limit)
 
     @property
     def budget(self) -> Budget:
@@ -157,6 +147,7 @@ class LocalEngine:
         """Nothing: there is only one way."""
         return ""
 
+    @using_codes
     def contract(
         self, contraction: Contraction, watch: Watch | None = None
     ) -> list[EncodedMessage]:
@@ -164,7 +155,7 @@ class LocalEngine:
         messages = None if contraction.pattern is None else self._of_some_rows(contraction)
         if messages is not None:
             return messages
-        stars = self._stars.get(contraction)
+        stars = self._prepared.stars.get(contraction)
         if stars is None:
             inputs = contraction.inputs
             legs, leg_of = self._legs(inputs)
@@ -178,13 +169,14 @@ class LocalEngine:
             rest = reduce_jobs(self.book, jobs, self.large, self.threads)
             if all(after is before for after, before in zip(rest, jobs, strict=True)):
                 stars = [self._star(job, inputs) for job in jobs]
-                self._stars.put(contraction, stars)
+                self._prepared.stars.put(contraction, stars)
             else:
                 return [
                     self._finished(left, inputs, job) for left, job in zip(rest, jobs, strict=True)
                 ]
         return [star.sum() for star in stars]
 
+    @using_codes
     def count_distinct(self, contraction: Contraction, value: str) -> EncodedMessage | None:
         """The number of distinct values by group, if one pass over a large table can tell."""
         legs, leg_of = self._legs(contraction.inputs)
@@ -213,7 +205,9 @@ class LocalEngine:
         if whole not in self._summed:
             self._summed.add(whole)  # it is worth it the second time
             return None
-        contributions = self._contributions.of(whole, lambda: self._contributions_of(whole, at))
+        contributions = self._prepared.contributions.of(
+            whole, lambda: self._contributions_of(whole, at)
+        )
         return [output.sum(table.positions) for output in contributions] if contributions else None
 
     def _contributions_of(self, whole: Contraction, at: int) -> list[Contributions]:
@@ -233,27 +227,32 @@ class LocalEngine:
         assert isinstance(table, EncodedRelation)
         return table.columns.schema
 
+    @using_codes
     def add(
         self, output: Output, plus: Sequence[Table], minus: Sequence[Table], rows: str | None
     ) -> EncodedMessage | None:
         """The sum of results of an output, less those of `minus`; None if digits would be lost."""
         return add(output, cast(Any, plus), cast(Any, minus), rows)
 
+    @using_codes
     def settle(self, plus: Sequence[Table], minus: Sequence[Table]) -> EncodedRelation:
         """A relation of all rows of `plus` less those of `minus`, one for one."""
         with self.book.lock:
             return settle(cast(Any, plus), cast(Any, minus))
 
+    @using_codes
     def select(self, relation: Input, where: Expression) -> EncodedRelation:
         """The rows for which a condition is true."""
         return select(cast(EncodedRelation, relation.table), relation.attributes, where)
 
+    @using_codes
     def matching(self, table: Table, rows: pa.Table) -> EncodedRelation:
         """The rows that equal some row of `rows` on its columns."""
         # Whether a code stands for one value depends on the dictionary's type, which must not change.
         with self.book.lock:
             return matching(cast(EncodedRelation, table), rows)
 
+    @using_codes
     def apart(self, table: Table, keys: Table) -> EncodedMessage:
         """The rows of a message that do not agree with any of `keys` on its attributes."""
         return apart(cast(EncodedMessage, table), cast(EncodedMessage, keys))
@@ -322,15 +321,11 @@ class LocalEngine:
             return GenericJoin([leg.tries(shared(legs, i)) for i, leg in legs.items()])
 
         def join() -> Joined:
-            grown = partial(self._joined.put, key)
-            return Joined(self.book, parts, self._joins.of(key, sort), grown)
+            grown = partial(self._prepared.joined.put, key)
+            return Joined(self.book, parts, self._prepared.joins.of(key, sort), grown)
 
-        joined = self._joined.of(key, join)
+        joined = self._prepared.joined.of(key, join)
         return Leg(joined, joined.names, {i: at for at, i in enumerate(legs)})
-
-
-def _total_bytes(prepared: Sequence[Star] | Sequence[Contributions]) -> int:
-    return sum(output.nbytes for output in prepared)
 
 
 def _kinds(inputs: Sequence[Input], output: Output) -> dict[str, Kind]:

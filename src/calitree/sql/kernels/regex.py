@@ -7,6 +7,7 @@ import re
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from calitree.sql.kernels.lengths import MAX_BYTES, bytes_of, check_bytes
 from calitree.sql.kernels.values import Datum, on_arrays, where
 from calitree.sql.rules.regex import with_one_group
 
@@ -26,9 +27,17 @@ def replace(
     datum: Datum, pattern: pa.Scalar, other: pa.Scalar, flags: pa.Scalar | None = None
 ) -> Datum:
     """The first match replaced, or all of them."""
-    most = 1 if flags is None else None
+    most, new = 1 if flags is None else None, other.as_py()
+    rows = 1 if isinstance(datum, pa.Scalar) else len(datum)
+    own, size = bytes_of(datum), len(new.encode())
+    parts = own * (1 + new.count("\\"))  # what was matched may stand in the new text several times
+    places = rows if most else own + rows
+    if parts + places * size > MAX_BYTES and not most:
+        found = pc.count_substring_regex(datum, pattern=pattern.as_py())
+        places = pc.sum(found).as_py() or 0 if isinstance(found, pa.Array) else found.as_py() or 0
+    check_bytes("REGEXP_REPLACE", parts + places * size, rows)
     return pc.replace_substring_regex(
-        datum, pattern=pattern.as_py(), replacement=other.as_py(), max_replacements=most
+        datum, pattern=pattern.as_py(), replacement=new, max_replacements=most
     )
 
 

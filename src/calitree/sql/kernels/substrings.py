@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from calitree.errors import ExpressionError
 from calitree.sql.kernels import text
+from calitree.sql.kernels.lengths import MAX_BYTES, bytes_of, check_bytes, is_text
 from calitree.sql.kernels.values import Datum, broadcast, where
 from calitree.sql.rules.text import SPACES
 
@@ -43,11 +44,14 @@ def _by_constants(kernel: Callable[..., Datum]) -> Callable[..., Datum]:
         rows = np.flatnonzero(known)
         rows = rows[np.argsort(numbers[rows], kind="stable")]
         texts = broadcast(datum, length)
-        pieces = []
+        pieces, nbytes = [], 0
         for some in np.split(rows, np.flatnonzero(np.diff(numbers[rows])) + 1):
             if len(some):
                 values = (column[int(some[0])].as_py() for column in columns)
                 pieces.append(kernel(texts.take(pa.array(some)), *values))
+                if is_text(pieces[-1]):
+                    nbytes += bytes_of(pieces[-1])
+                    check_bytes(kernel.__name__.upper(), nbytes, length)
         if not pieces:
             return pa.scalar(None)
         places = np.full(length, -1)
@@ -101,7 +105,15 @@ def substring(datum: Datum, start: int, count: int | None = None) -> Datum:
 @_by_constants
 def replace(datum: Datum, part: str, other: str) -> Datum:
     """Every part replaced, from the left; an empty one is nowhere."""
-    return pc.replace_substring(datum, pattern=part, replacement=other) if part else datum
+    if not part:
+        return datum
+    own, old, new = bytes_of(datum), len(part.encode()), len(other.encode())
+    if own // old * new > MAX_BYTES:
+        found = pc.count_substring(datum, pattern=part)
+        times = found.as_py() or 0 if isinstance(found, pa.Scalar) else pc.sum(found).as_py() or 0
+        rows = 1 if isinstance(datum, pa.Scalar) else len(datum)
+        check_bytes("REPLACE", own + times * (new - old), rows)
+    return pc.replace_substring(datum, pattern=part, replacement=other)
 
 
 starts_with = _by_constants(pc.starts_with)
@@ -144,6 +156,8 @@ def _pad(name: str, in_front: bool) -> Callable[..., Datum]:
         missing = pc.max_element_wise(pc.subtract(width, pc.utf8_length(datum)), 0)
         if not padding and (pc.max(missing).as_py() or 0) > 0:
             raise ExpressionError(f"{name} has nothing to pad with")
+        each = len(padding.encode()) / max(len(padding), 1)
+        check_bytes(name, bytes_of(datum) + each * (pc.sum(missing).as_py() or 0), len(datum))
         counts = pc.unique(missing).drop_null()
         all_of_it = padding * (width // max(len(padding), 1) + 1)
         texts = pa.array([all_of_it[: count.as_py()] for count in counts], datum.type)
@@ -167,6 +181,8 @@ def repeat(datum: Datum, count: int) -> Datum:
     size = len(longest.as_py() or "") if isinstance(datum, pa.Scalar) else longest.as_py() or 0
     if size * count > MAX_CHARACTERS:
         raise ExpressionError(f"REPEAT makes at most {MAX_CHARACTERS:,} characters")
+    rows = 1 if isinstance(datum, pa.Scalar) else len(datum)
+    check_bytes("REPEAT", bytes_of(datum) * count, rows)
     return pc.binary_repeat(datum, count if size else 0)
 
 

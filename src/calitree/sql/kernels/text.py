@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from calitree.sql.kernels.comparison import MIN_COMPILED_ROWS, equal
+from calitree.sql.kernels.lengths import bytes_of, check_bytes
 from calitree.sql.kernels.values import Datum, unify
 
 MAX_REGEX_CHARACTERS = 1000
@@ -104,4 +105,6 @@ def length(datum: Datum) -> Datum:
 def concatenate(left: Datum, right: Datum) -> Datum:
     """One text after the other."""
     a, b = unify([left, right])
+    rows = max(1 if isinstance(datum, pa.Scalar) else len(datum) for datum in (a, b))
+    check_bytes("||", bytes_of(a, rows) + bytes_of(b, rows), rows)
     return pc.binary_join_element_wise(a, b, pa.scalar("", a.type))

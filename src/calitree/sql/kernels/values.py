@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from calitree.errors import ExpressionError
+from calitree.sql.kernels.lengths import bytes_of, check_bytes, is_text
 from calitree.types import Kind, common_kind, kind_of_arrow
 
 Datum: TypeAlias = pa.Array | pa.Scalar
@@ -269,4 +270,8 @@ def on_arrays(kernel: Callable[..., pa.Array]) -> Callable[..., Datum]:
 
 def broadcast(datum: Datum, length: int) -> pa.Array:
     """A constant as a column."""
-    return pa.repeat(datum, length) if isinstance(datum, pa.Scalar) else datum
+    if not isinstance(datum, pa.Scalar):
+        return datum
+    if is_text(datum):
+        check_bytes("A constant in every row", bytes_of(datum, length), length)
+    return pa.repeat(datum, length)

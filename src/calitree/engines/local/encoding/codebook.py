@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from calitree.engines.local.encoding.dictionary import Dictionary
+from calitree.engines.local.encoding.eviction import Eviction
 from calitree.engines.local.encoding.spaces import EmptySpace, PairSpace, SingleSpace, Space
 from calitree.memory.budget import Budget
 from calitree.memory.budgeted_cache import BudgetedCache
@@ -23,7 +24,7 @@ class Codebook:
 
     There is one of each, and both only grow, under `lock`: they take it themselves. Whoever reads a
     size after codes or ids has a size that is larger than all of these. What tables derive from their
-    rows counts into `budget`.
+    rows counts into `budget`. Those of expressions go when they are too many, by `eviction`.
     """
 
     def __init__(self, threads: int) -> None:
@@ -33,9 +34,10 @@ class Codebook:
             self.budget, "filters", attrgetter("nbytes"), limit=MAX_KEPT_MASKS
         )
         """Which codes pass a predicate, a bit for each."""
-        self.lock = SharedLock(Rank.CODEBOOK)
         self._dictionaries: dict[str, Dictionary] = {}
         self._spaces: dict[tuple[str, ...], Space] = {(): EmptySpace()}
+        self.eviction = Eviction(self.budget, self._dictionaries, self._spaces)
+        self.lock = SharedLock(Rank.CODEBOOK)
 
     @property
     def values(self) -> int:

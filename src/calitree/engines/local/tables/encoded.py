@@ -5,7 +5,7 @@ These are computed when first asked for and then kept while there is room, and s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from operator import attrgetter
 from typing import Any
@@ -61,6 +61,14 @@ def distinct(numbers: Array, size: int) -> Array:
     return numbers.astype(np.intp)
 
 
+_DERIVED: dict[str, Callable[[Any], Key]] = {
+    "_codes": lambda part: (part,),
+    **dict.fromkeys(("_ids", "_indexes", "_tries", "_places"), lambda key: key),
+    "matched_places": lambda known: known[0],
+}
+"""The caches of what is derived from codes, and the attributes and columns in a key of each."""
+
+
 class EncodedTable:
     """Codes and ids of a table's rows, and the indexes on them.
 
@@ -79,10 +87,12 @@ class EncodedTable:
 
     @cached_property
     def _codes(self) -> BudgetedCache[tuple[str, str], Codes]:
+        self.book.eviction.note_codes(self)
         return BudgetedCache(self.book.budget, "codes", NBYTES)
 
     @cached_property
     def _ids(self) -> BudgetedCache[Key, Codes]:
+        self.book.eviction.note_codes(self)
         return BudgetedCache(self.book.budget, "codes", NBYTES)
 
     @cached_property
@@ -102,6 +112,27 @@ class EncodedTable:
     def matched_places(self) -> BudgetedCache[tuple[Key, object], Array]:
         """The same across an outer join, by the table of the keys that have a partner."""
         return BudgetedCache(self.book.budget, "look-ups", NBYTES)
+
+    def forget(self, attributes: Collection[str]) -> set[str]:
+        """Drop what was derived from codes of these; the columns of which there still is something."""
+        columns = set[str]()
+        for name, key_in in _DERIVED.items():
+            if name not in self.__dict__:
+                continue
+            cache: BudgetedCache[Any, Any] = self.__dict__[name]
+            for known, _ in cache.items():
+                key = key_in(known)
+                if any(attribute in attributes for attribute, _ in key):
+                    cache.drop(known)
+                else:
+                    columns |= {column for _, column in key}
+        self._asked = {key for key in self._asked if all(a not in attributes for a, _ in key)}
+        return columns
+
+    def keep_computed(self, columns: Collection[str]) -> None:
+        """Forget how columns other than these are computed."""
+        for label in self.computed.keys() - columns:
+            self.computed.pop(label, None)
 
     def names_of(self, given: Input) -> Names:
         """The column of each attribute of an input of this table; a label for one that is derived."""

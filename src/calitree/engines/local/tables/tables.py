@@ -112,6 +112,7 @@ class EncodedRelation(EncodedTable):
         if known is None and column in self.computed:
             return self._derive(attribute, column)
         if known is None:
+            self.book.eviction.stored.add(attribute)
             values = read(self.columns, column, self.book)
             known = self.book.dictionary(attribute).encode(values)
             forget(self.columns, column)
@@ -254,6 +255,7 @@ class EncodedMessage(EncodedTable):
         self._own_codes = dict(codes)
         self._annotations = dict(values)
         self.attributes = tuple(codes)
+        book.eviction.note_message(self)
         self.kinds = {**kinds, **dict.fromkeys(values, Kind.OTHER)}
 
     @property

@@ -40,6 +40,11 @@ def to_wire(message: EncodedMessage) -> pa.Table:
 
 def from_wire(book: Codebook, parts: Sequence[pa.Table]) -> EncodedMessage:
     """One message of one or more parts. Parts that share a key leave it with several rows."""
+    with book.eviction.use():
+        return _read(book, parts)
+
+
+def _read(book: Codebook, parts: Sequence[pa.Table]) -> EncodedMessage:
     first = parts[0].schema
     codes, values = {}, {}
     for name in first.names:

@@ -26,6 +26,8 @@ from calitree.engines.local.vm.slicing import slices
 from calitree.interrupts import check
 
 Array = np.ndarray[Any, Any]
+Part = tuple[Array, Array, Array, int, int]
+"""Code, registers, and the rows from a first to a last one."""
 ALL_ROWS = np.empty(0, np.uint32)
 LOADS = {"i": Opcode.LOAD_8, "f": Opcode.LOAD_8, "b": Opcode.LOAD_1}
 """By the kind of a column's NumPy type."""
@@ -295,16 +297,20 @@ class Program:
                         own[at, CONSTANT] = address_of(accumulators[position].copy())
                 registers = np.empty((len(self._registers) + 1, machine.LANES), np.int64)
                 parts.append((own, registers, rows, start, stop))
-        parallel.map(lambda part: _run(*part), parts, threads)
+        parallel.map(self._run, parts, threads)
         return not self._overflow[0]
 
+    def _run(self, part: Part) -> None:
+        """Run it on some rows, a part of them at a time.
 
-def _run(code: Array, registers: Array, rows: Array, start: int, stop: int) -> None:
-    """Run a program on some rows, a part of them at a time."""
-    size = machine.LANES * max(1, MAX_STEPS // (machine.LANES * len(code)))
-    for first in range(start, stop, size):
-        check()
-        machine.run(code, registers, rows, first, min(first + size, stop))
+        A thread that is left alone by an interrupted caller holds the program by this method, and so the
+        arrays whose addresses are in the code.
+        """
+        code, registers, rows, start, stop = part
+        size = machine.LANES * max(1, MAX_STEPS // (machine.LANES * len(code)))
+        for first in range(start, stop, size):
+            check()
+            machine.run(code, registers, rows, first, min(first + size, stop))
 
 
 def address_of(array: Array) -> int:
