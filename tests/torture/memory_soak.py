@@ -66,7 +66,10 @@ def ask(wide: ct.WideTable, i: int) -> None:
         f"city <> 'city {i}' and price + w > {i % 1_000}",
         f"family like '%{i % 10}' and price * qty > {i}",
     ]
-    wide.query(GROUPS[i % len(GROUPS)], where=filters[i % len(filters)]).arrow()
+    groups = GROUPS[i % len(GROUPS)]
+    if i % 3 == 0:  # by an expression that nobody has grouped by before
+        groups = [*groups, (f"price % 100 + {i}", f"w * {i}", f"qty + size + {i}")[i % 9 // 3]]
+    wide.query(groups, where=filters[i % len(filters)]).arrow()
 
 
 def measure(wide: ct.WideTable, i: int) -> None:
@@ -76,6 +79,9 @@ def measure(wide: ct.WideTable, i: int) -> None:
         f"avg(price * w + {i})",
         f"max(price - {i})",
         f"sum(case when price > {i % 1_000} then qty * {i} else 0 end) / count(*)",
+        f"count(distinct price % 300 + {i})",
+        f"median(w + {i})",
+        f"max(qty * w + {i})",
     ]
     wide.query(GROUPS[i % len(GROUPS)], measures={"m": texts[i % len(texts)]}).arrow()
 

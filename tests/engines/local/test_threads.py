@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import datetime
+import gc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier
+from threading import Barrier, Event, current_thread, main_thread
 from typing import Any
+from weakref import ref
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import calitree as ct
 from calitree.engines.local import LocalEngine
 from calitree.engines.local.encoding.codebook import Codebook
+from calitree.engines.local.vm.parallel import MIN_ROWS_PER_THREAD
+from calitree.engines.local.vm.program import Program
 from tests.support.scale import examples
 
 THREADS = 8
@@ -152,3 +157,33 @@ def test_an_engine_that_is_shared_keeps_its_settings() -> None:
     assert first is engine and second is not engine
     assert isinstance(second, LocalEngine)
     assert (second.threads, second.large, second.book.threads) == (3, 7, 3)
+
+
+def test_a_thread_that_is_left_alone_keeps_what_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled code knows arrays by their addresses alone, and an interrupted caller does not wait long."""
+    began, may_end, ended = Event(), Event(), Event()
+
+    def run(code: Any, registers: Any, rows: Any, first: int, last: int) -> None:
+        if current_thread() is main_thread():
+            began.wait()
+            raise KeyboardInterrupt
+        began.set()
+        may_end.wait()
+        ended.set()
+
+    monkeypatch.setattr("calitree.engines.local.vm.machine.run", run)
+    monkeypatch.setattr("calitree.engines.local.vm.parallel.PATIENCE_SECONDS", 0)
+    rows = 4 * MIN_ROWS_PER_THREAD
+    values = np.ones(rows)
+    read = ref(values)
+    program = Program(rows)
+    program.sum(program.load(values, 1), None, 1)
+    with pytest.raises(KeyboardInterrupt):
+        program.run(threads=2)
+    del program, values
+    gc.collect()
+    assert read() is not None
+    may_end.set()
+    assert ended.wait(60)
+    while read() is not None:  # the thread lets go of it next
+        gc.collect()
