@@ -198,6 +198,12 @@ def test_lists_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
         total("list(price)")
 
 
+def test_joined_texts_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(functions, "MAX_JOINED_BYTES", 8)
+    with pytest.raises(ct.QueryError, match=r"would have \d+ bytes, of at most 8\. Join distinct"):
+        total("string_agg(cast(price as varchar), ',')")
+
+
 def test_at_a_grain() -> None:
     texts = {
         "wide": "median(stores.opened)",

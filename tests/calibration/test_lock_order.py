@@ -25,6 +25,7 @@ WATCHED = {
     "Updated._lock": "SharedLock",
     "TreeState._lock": "BriefLock",
     "Codebook.lock": "SharedLock",
+    "Eviction._lock": "SharedLock",
     "Budget._lock": "BriefLock",
 }
 """Locks of objects without Spark; each module makes them by this name of `calitree.process.locks`."""

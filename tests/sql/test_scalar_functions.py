@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from calitree import ExpressionError, JoinGraph
 from calitree.sql.evaluator import evaluate
+from calitree.sql.kernels import lengths, regex, substrings
 from tests.support.expression_cases import NAMED, SCHEMA, _texts, differences, expression, table
 
 NAMED_TEXTS = _texts(NAMED)
@@ -57,6 +58,31 @@ def test_texts_have_an_end() -> None:
     for text in ("lpad(s, 99999999, 'x')", "repeat(u, 99999999)"):
         with pytest.raises(ExpressionError, match="at most 16,777,216 characters"):
             evaluate(expression(text).node, columns(), 10)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "lpad(s, 300, '😀')",
+        "rpad(s, 300 + i % 9, 'é')",
+        "repeat(u, 200)",
+        "repeat('é', 100)",
+        "replace(repeat(u, 30), 'e', repeat('b', 100))",
+        "replace(u || u, u, repeat('b', 300))",
+        "regexp_replace(repeat(u, 30), '.', 'bbbbbbbbbbbbbbbbbbbbbbbb', 'g')",
+        "regexp_replace(repeat(u, 30), '.*', '\\0\\0\\0\\0\\0\\0\\0\\0\\0')",
+        "repeat('é', 40) || repeat('b', 90)",
+    ],
+)
+def test_all_texts_together_have_an_end(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A column of so many bytes is not made; a few texts as long are."""
+    monkeypatch.setattr(lengths, "MAX_BYTES_PER_ROW", 0)
+    for kernels in (lengths, regex, substrings):
+        monkeypatch.setattr(kernels, "MAX_BYTES", 1_000)
+    with pytest.raises(ExpressionError, match=r"1,000 bytes together"):
+        evaluate(expression(text).node, columns(), 10)
+    monkeypatch.undo()
+    assert len(evaluate(expression(text).node, columns(), 10)) == 10
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import calitree as ct
+from calitree.engines.local import LocalEngine
 from calitree.errors import UpdateError
 
 COLUMNS = pa.schema(
@@ -159,3 +160,23 @@ def test_thousands(form: str) -> None:
     families = Counter("a" if row["item"] == 0 else "b" for row in rows[1500:])
     asked = wide.query(group_by=["items.family"]).rows()
     assert {row["items.family"]: row["n"] for row in asked} == families
+
+
+def test_the_next_question_takes_all_deletions_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One contraction, not one for each of the changes since."""
+    rows = [dict.fromkeys(VALUES) | {"id": i, "item": i % 3} for i in range(400)]
+    wide = _tree(rows, "local")
+    wide.query(["family"]).rows()
+    for i in range(40):
+        wide.update("sales", delete=[{"id": i}] if i % 2 else f"id = {i}")
+    contracted = []
+    contract = LocalEngine.contract
+
+    def counted(engine: LocalEngine, *arguments: Any) -> Any:
+        contracted.append(arguments)
+        return contract(engine, *arguments)
+
+    monkeypatch.setattr(LocalEngine, "contract", counted)
+    answer = {row["family"]: row["n"] for row in wide.query(["family"]).rows()}
+    assert answer == {"a": 120, "b": 240}
+    assert len(contracted) <= 4

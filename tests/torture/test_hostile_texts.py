@@ -69,7 +69,9 @@ def passing(wide: ct.WideTable, text: str) -> int:
 @pytest.mark.parametrize("seed", range(3))
 def test_hostile_texts(seed: int) -> None:
     run = Run(1000 + seed)
-    run.conditions(250)
+    run.conditions(200)
+    run.functions(50)
+    run.joins(10)
     run.names(40)
     run.models(40)
     assert run.faults == []
