@@ -177,6 +177,7 @@ WEAK_TABLES = {
     "engines/api/protocol.py",  # the budgets of engines
     "engines/hybrid/engine.py",  # which messages of a relation were too large
     "engines/hybrid/packaging.py",  # the sessions that have calitree
+    "engines/local/encoding/eviction.py",  # messages and tables with codes
     "engines/local/engine.py",  # contractions that were asked for
     "engines/local/tables/filters.py",  # what counts into the budget, by columns
     "calibration/compilation/outer.py",  # what counts into the budget, by engine

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from calitree import ExpressionError, JoinGraph
 from calitree.sql.evaluator import evaluate
-from calitree.sql.kernels import lengths, regex, substrings
+from calitree.sql.kernels import regex, substrings, values
 from tests.support.expression_cases import NAMED, SCHEMA, _texts, differences, expression, table
 
 NAMED_TEXTS = _texts(NAMED)
@@ -76,8 +76,8 @@ def test_texts_have_an_end() -> None:
 )
 def test_all_texts_together_have_an_end(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A column of so many bytes is not made; a few texts as long are."""
-    monkeypatch.setattr(lengths, "MAX_BYTES_PER_ROW", 0)
-    for kernels in (lengths, regex, substrings):
+    monkeypatch.setattr(values, "MAX_BYTES_PER_ROW", 0)
+    for kernels in (values, regex, substrings):
         monkeypatch.setattr(kernels, "MAX_BYTES", 1_000)
     with pytest.raises(ExpressionError, match=r"1,000 bytes together"):
         evaluate(expression(text).node, columns(), 10)

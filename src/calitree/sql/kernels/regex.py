@@ -7,8 +7,15 @@ import re
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from calitree.sql.kernels.lengths import MAX_BYTES, bytes_of, check_bytes
-from calitree.sql.kernels.values import Datum, on_arrays, where
+from calitree.sql.kernels.values import (
+    MAX_BYTES,
+    Datum,
+    bytes_of,
+    check_bytes,
+    on_arrays,
+    total,
+    where,
+)
 from calitree.sql.rules.regex import with_one_group
 
 
@@ -33,8 +40,7 @@ def replace(
     parts = own * (1 + new.count("\\"))  # what was matched may stand in the new text several times
     places = rows if most else own + rows
     if parts + places * size > MAX_BYTES and not most:
-        found = pc.count_substring_regex(datum, pattern=pattern.as_py())
-        places = pc.sum(found).as_py() or 0 if isinstance(found, pa.Array) else found.as_py() or 0
+        places = total(pc.count_substring_regex(datum, pattern=pattern.as_py()))
     check_bytes("REGEXP_REPLACE", parts + places * size, rows)
     return pc.replace_substring_regex(
         datum, pattern=pattern.as_py(), replacement=new, max_replacements=most

@@ -16,8 +16,16 @@ import pyarrow.compute as pc
 
 from calitree.errors import ExpressionError
 from calitree.sql.kernels import text
-from calitree.sql.kernels.lengths import MAX_BYTES, bytes_of, check_bytes, is_text
-from calitree.sql.kernels.values import Datum, broadcast, where
+from calitree.sql.kernels.values import (
+    MAX_BYTES,
+    Datum,
+    broadcast,
+    bytes_of,
+    check_bytes,
+    is_text,
+    total,
+    where,
+)
 from calitree.sql.rules.text import SPACES
 
 MAX_CHARACTERS = 1 << 24
@@ -109,8 +117,7 @@ def replace(datum: Datum, part: str, other: str) -> Datum:
         return datum
     own, old, new = bytes_of(datum), len(part.encode()), len(other.encode())
     if own // old * new > MAX_BYTES:
-        found = pc.count_substring(datum, pattern=part)
-        times = found.as_py() or 0 if isinstance(found, pa.Scalar) else pc.sum(found).as_py() or 0
+        times = total(pc.count_substring(datum, pattern=part))
         rows = 1 if isinstance(datum, pa.Scalar) else len(datum)
         check_bytes("REPLACE", own + times * (new - old), rows)
     return pc.replace_substring(datum, pattern=part, replacement=other)
@@ -156,8 +163,8 @@ def _pad(name: str, in_front: bool) -> Callable[..., Datum]:
         missing = pc.max_element_wise(pc.subtract(width, pc.utf8_length(datum)), 0)
         if not padding and (pc.max(missing).as_py() or 0) > 0:
             raise ExpressionError(f"{name} has nothing to pad with")
-        each = len(padding.encode()) / max(len(padding), 1)
-        check_bytes(name, bytes_of(datum) + each * (pc.sum(missing).as_py() or 0), len(datum))
+        width_in_bytes = len(padding.encode()) / max(len(padding), 1)
+        check_bytes(name, bytes_of(datum) + width_in_bytes * total(missing), len(datum))
         counts = pc.unique(missing).drop_null()
         all_of_it = padding * (width // max(len(padding), 1) + 1)
         texts = pa.array([all_of_it[: count.as_py()] for count in counts], datum.type)

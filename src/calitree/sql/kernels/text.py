@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from calitree.sql.kernels.comparison import MIN_COMPILED_ROWS, equal
-from calitree.sql.kernels.lengths import bytes_of, check_bytes
-from calitree.sql.kernels.values import Datum, unify
+from calitree.sql.kernels.values import Datum, bytes_of, check_bytes, unify
 
 MAX_REGEX_CHARACTERS = 1000
 """Characters of a pattern that Arrow matches."""

@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from calitree.errors import ExpressionError
-from calitree.sql.kernels.lengths import bytes_of, check_bytes, is_text
 from calitree.types import Kind, common_kind, kind_of_arrow
 
 Datum: TypeAlias = pa.Array | pa.Scalar
@@ -32,6 +31,8 @@ _EXACT_DIGITS, _EXACT_INTEGERS, _EXACT_POWERS = 15, 2.0**53, 22
 """So many digits, integers up to this, and 10 to this power are doubles without being rounded."""
 _MAX_STRING_BYTES = 2**31 - 1
 """Of one array of strings with 32-bit offsets."""
+MAX_BYTES, MAX_BYTES_PER_ROW = 1 << 27, 1 << 12
+"""Of all texts that a function makes: so many, or so many for each row if that is more."""
 
 
 def kind_of(datum: Datum) -> Kind:
@@ -275,3 +276,26 @@ def broadcast(datum: Datum, length: int) -> pa.Array:
     if is_text(datum):
         check_bytes("A constant in every row", bytes_of(datum, length), length)
     return pa.repeat(datum, length)
+
+
+def check_bytes(name: str, nbytes: float, rows: int) -> None:
+    """Refuse texts that would have so many bytes in so many rows, before they are made."""
+    if nbytes > max(MAX_BYTES, rows * MAX_BYTES_PER_ROW):
+        raise ExpressionError(f"{name} makes texts of more than {MAX_BYTES:,} bytes together")
+
+
+def bytes_of(datum: Datum, rows: int = 1) -> int:
+    """The bytes of a column of texts, or of a text in so many rows."""
+    if isinstance(datum, pa.Scalar):
+        return rows * int(datum.as_buffer().size) if datum.is_valid else 0
+    return total(pc.binary_length(datum))
+
+
+def is_text(datum: Datum) -> bool:
+    """Whether these are texts."""
+    return bool(pa.types.is_string(datum.type) or pa.types.is_large_string(datum.type))
+
+
+def total(counts: Datum) -> int:
+    """The sum of numbers, or the number itself; NULL is 0."""
+    return int((counts if isinstance(counts, pa.Scalar) else pc.sum(counts)).as_py() or 0)

@@ -56,8 +56,8 @@ class Derived(Protocol):
         """Forget all of it."""
 
 
-class Message(Protocol):
-    """A table of codes."""
+class WithAttributes(Protocol):
+    """A message, which has codes of its attributes."""
 
     attributes: tuple[str, ...]
 
@@ -95,12 +95,12 @@ class Eviction:
         """What an engine has derived from the codes of several tables."""
         self._budget, self._dictionaries, self._spaces = budget, dictionaries, spaces
         self._uses = WeakSet[Use]()
-        self._messages = WeakValueDictionary[int, Message]()
+        self._messages = WeakValueDictionary[int, WithAttributes]()
         self._tables = WeakValueDictionary[int, Coded]()
         self._lock = SharedLock(Rank.CODEBOOK)
         self._checked, self._bytes, self._left = (0, 0), 0, 0
 
-    def note_message(self, message: Message) -> None:
+    def note_message(self, message: WithAttributes) -> None:
         """Keep the dictionaries of a message for as long as it is there."""
         self._messages[id(message)] = message
 
@@ -143,8 +143,8 @@ class Eviction:
         derived = None if self.derived is None else self.derived()
         if derived is not None:
             derived.clear()
-        found = [reference() for reference in self._tables.valuerefs()]
-        tables = [table for table in found if table is not None]
+        known = [reference() for reference in self._tables.valuerefs()]
+        tables = [table for table in known if table is not None]
         columns = set[str]().union(*(table.forget(gone) for table in tables))
         for table in tables:
             table.keep_computed(columns)
