@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -117,6 +118,12 @@ def test_check_tells_of_rows_that_meet_nothing_and_of_ties() -> None:
 
 def test_verify_agrees() -> None:
     assert graph().calibrate({"v": "sum(qty * price)"}).verify().ok
+
+
+@pytest.mark.parametrize("tolerance", [-1, True, math.nan, math.inf, 10**400, "1 day", b"1", []])
+def test_tolerances_of_numbers_are_numbers(tolerance: Any) -> None:
+    with pytest.raises(ct.SchemaError, match="tolerance is a number of 0 or more"):
+        graph(tolerance=tolerance)
 
 
 @pytest.mark.parametrize("tolerance", ["90 minutes", "1.5 hours", timedelta(minutes=90)])

@@ -121,7 +121,7 @@ class Run:
             try:
                 sql = f"SELECT count(*) FROM t WHERE ({text}\n)"
                 answers.append(connection.execute(sql).fetchall()[0][0])
-            except duckdb.Error:
+            except (duckdb.Error, UnicodeDecodeError):  # of an error that is cut inside a character
                 self.outcomes["refused by DuckDB"] += 1
         return answers
 

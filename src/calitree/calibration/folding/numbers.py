@@ -33,7 +33,8 @@ def exact_sums(numbers: Array, groups: int, values: pa.Array, rows: Array) -> pa
 
 def _summed(numbers: Array, groups: int, values: Array) -> Array:
     sums = np.zeros(groups, values.dtype)
-    np.add.at(sums, numbers, values)
+    with np.errstate(invalid="ignore"):  # infinities of both signs are NaN together
+        np.add.at(sums, numbers, values)
     return sums
 
 

@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from math import isfinite
 
 from calitree.errors import SchemaError
 from calitree.jointree.derived import of_one_kind, with_key
@@ -33,6 +32,9 @@ _UNITS = {
     "week": timedelta(weeks=1),
 }
 _SPAN = re.compile(r"\s*(\d{1,12}(?:\.\d{1,6})?)\s*([a-z]+?)s?\s*")
+
+MAX_TOLERANCE = 10**38
+"""More than any number of a column."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,11 @@ def _tolerance(relation: Relation, column: str, given: Tolerance | None) -> int 
             f"tolerance is a timedelta of 0 or more, or a text such as '5 minutes', as {relation.name}."
             f"{column} is {relation.columns[column].phrase}; got {given!r}."
         )
-    if isinstance(given, int | float) and isfinite(given) and given >= 0:
+    if (
+        isinstance(given, int | float)
+        and not isinstance(given, bool)
+        and 0 <= given < MAX_TOLERANCE
+    ):
         return given
     raise SchemaError(
         f"tolerance is a number of 0 or more, as {relation.name}.{column} is "

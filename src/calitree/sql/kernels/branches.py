@@ -11,7 +11,18 @@ import pyarrow.compute as pc
 
 from calitree.errors import ExpressionError, did_you_mean
 from calitree.sql.kernels.comparison import is_true
-from calitree.sql.kernels.values import NULL, Datum, broadcast, column, kind_of, narrow, unify
+from calitree.sql.kernels.values import (
+    NULL,
+    Datum,
+    broadcast,
+    bytes_of,
+    check_bytes,
+    column,
+    is_text,
+    kind_of,
+    narrow,
+    unify,
+)
 from calitree.types import Kind
 
 Columns: TypeAlias = Mapping[str, pa.Array | pa.ChunkedArray]
@@ -89,7 +100,7 @@ def choice(branches: Sequence[CaseBranch], last: Run) -> Run:
             chosen.append((is_true(branch.condition(rows)), branch.value(rows)))
         result = last(rows)
         for truth, value in reversed(chosen):
-            result = _one_type(partial(pc.if_else, truth), value, result)
+            result = _one_type(partial(pc.if_else, truth), value, result, rows.length)
         for mask, rest, value in reversed(decided):
             result = _merge(mask, value, rest, result)
         return result
@@ -97,10 +108,15 @@ def choice(branches: Sequence[CaseBranch], last: Run) -> Run:
     return run
 
 
-def _one_type(combine: Callable[[Datum, Datum], Datum], left: Datum, right: Datum) -> Datum:
+def _one_type(
+    combine: Callable[[Datum, Datum], Datum], left: Datum, right: Datum, length: int
+) -> Datum:
     a, b = unify([left, right])
     if pa.types.is_null(a.type):
         return NULL
+    if is_text(a):
+        constants = (datum for datum in (a, b) if isinstance(datum, pa.Scalar))
+        check_bytes("A choice", max((bytes_of(c, length) for c in constants), default=0), length)
     result = combine(a, b)
     return narrow(result) if kind_of(result) is Kind.DECIMAL else result
 
@@ -112,7 +128,7 @@ def _merge(mask: pa.Array, left: Datum, rest: pa.Array, right: Datum) -> Datum:
         result = pc.replace_with_mask(pa.nulls(len(mask), a.type), mask, a)
         return pc.replace_with_mask(result, rest, b)
 
-    return _one_type(combine, left, right)
+    return _one_type(combine, left, right, len(mask))
 
 
 def first_known(values: Sequence[Run], last: Run, safe: bool) -> Run:
@@ -120,6 +136,7 @@ def first_known(values: Sequence[Run], last: Run, safe: bool) -> Run:
 
     def run(rows: Rows) -> Datum:
         parts: list[tuple[Datum, pa.Array | None]] = []
+        length = rows.length
         for compute in values:
             value, mask = compute(rows), None
             if not safe:
@@ -129,7 +146,7 @@ def first_known(values: Sequence[Run], last: Run, safe: bool) -> Run:
             parts.append((value, mask))
         result = last(rows)
         for value, mask in reversed(parts):
-            result = _one_type(partial(_filled, mask), value, result)
+            result = _one_type(partial(_filled, mask), value, result, length)
         return result
 
     return run
