@@ -220,7 +220,8 @@ class LocalEngine:
         contributions = [Contributions.of(star, at) for star in stars]
         return [] if None in contributions else cast(list[Contributions], contributions)
 
-    # -- updates: codes grow under the codebook's lock, which encoding takes by itself ---------------
+    # -- updates: codes grow under the codebook's lock, which encoding takes by itself. Rows are looked
+    # up by codes of stored columns alone, whose dictionaries stay.
 
     def schema(self, table: Table) -> pa.Schema:
         """The columns of a relation with their Arrow types."""
@@ -240,12 +241,10 @@ class LocalEngine:
         with self.book.lock:
             return settle(cast(Any, plus), cast(Any, minus))
 
-    @using_codes
     def select(self, relation: Input, where: Expression) -> EncodedRelation:
         """The rows for which a condition is true."""
         return select(cast(EncodedRelation, relation.table), relation.attributes, where)
 
-    @using_codes
     def matching(self, table: Table, rows: pa.Table) -> EncodedRelation:
         """The rows that equal some row of `rows` on its columns."""
         # Whether a code stands for one value depends on the dictionary's type, which must not change.
