@@ -84,6 +84,8 @@ def test_inflation() -> None:
     asked = {"p": "sum(price)", "city": "min(city)", "e": wide.measures["employees"]}
     inflation = wide.query(measures=asked).inflation
     assert inflation == {"p": 37 / 26, "city": None, "e": 80 / 30}
+    filtered = {"q": "sum(price) filter (where city = 'Quito')"}  # of which sales alone cannot tell
+    assert wide.query(measures=filtered).inflation == {"q": None}
 
 
 @pytest.mark.parametrize(

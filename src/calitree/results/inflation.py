@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from calitree.errors import QueryError
+from calitree.errors import ExpressionError, QueryError
 from calitree.query.binder import MeasureLike
 from calitree.query.grain import GrainMeasure
 from calitree.results.asked import Asked
@@ -33,7 +33,7 @@ def _ratio(asked: Asked, given: MeasureLike) -> float | None:
     }
     try:
         (row,) = asked.ask(asked.question._replace(group_by=(), measures=both)).rows()
-    except QueryError:
+    except (QueryError, ExpressionError):
         return None
     try:
         return float(row["wide"]) / float(row["once"])

@@ -137,3 +137,6 @@ SELECT family, count(*), sum(weight) FROM items WHERE EXISTS (SELECT * FROM sale
 SELECT count(*) FROM items AS i WHERE EXISTS (SELECT 1 FROM sales AS s WHERE s.item = i.item AND s.qty > i.weight)
 SELECT avg(weight) AS a FROM items WHERE family <> 'EGGS' AND EXISTS (SELECT 1 FROM sales WHERE sales.item = items.item) HAVING count(*) > 0
 SELECT DISTINCT family FROM items WHERE EXISTS (SELECT 1 FROM sales WHERE sales.item = items.item AND qty = 4)
+SELECT city, sum(price) AS s FROM wide GROUP BY city ORDER BY s + 1 DESC, city
+SELECT city, sum(price) AS s FROM wide GROUP BY city ORDER BY coalesce(s, 0) * 2, city
+SELECT city, sum(sum(price)) FILTER (WHERE city IS NOT NULL) OVER () AS t FROM wide GROUP BY city

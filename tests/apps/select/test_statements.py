@@ -203,6 +203,18 @@ def test_measures_at_a_grain_and_of_other_semirings() -> None:
     assert ordered == sorted(wide.query(["city"]).rows(), key=lambda row: -row["area"])
 
 
+def test_a_default_grain_is_that_of_declared_measures() -> None:
+    graph = ct.JoinGraph(engine="local", grain="owner")
+    graph.add_relation("students", {"course": ["SQL", "SQL"], "fee": [10, 20]})
+    graph.add_relation("teachers", {"course": ["SQL", "SQL"], "salary": [5, 6]})
+    graph.add_join("students", "teachers", on="course")
+    wide = graph.calibrate({"fees": "sum(fee)"})
+    row = {"joined": 60, "fees": 30}
+    assert wide.sql("SELECT sum(fee) AS joined, MEASURE(fees) AS fees FROM wide").rows() == [row]
+    text = "SELECT sum(fee) AS joined, fees FROM wide HAVING count(*) = 4"
+    assert wide.sql(text).rows() == [row]
+
+
 PARAMETERS: list[tuple[str, Any, dict[str, Any]]] = [
     ("SELECT count(*) AS n FROM wide WHERE city = $c", None, {"c": "Quito"}),
     ("SELECT count(*) AS n FROM wide WHERE city = :c AND price > :p", {"c": "Quito", "p": 5}, {}),

@@ -20,8 +20,9 @@ from calitree.jointree.schema import Schema
 from calitree.query.aggregates import with_names
 from calitree.query.binder import MeasureLike, Question
 from calitree.query.formula import is_aggregate
-from calitree.query.grain import measure
+from calitree.query.grain import GrainMeasure, measure
 from calitree.sql.analysis import Resolved
+from calitree.sql.nodes import quoted_sql
 from calitree.sql.parser import parse_node, typed
 
 MEASURE = "MEASURE"
@@ -75,7 +76,9 @@ class SelectBlock:
             if node is not None
         )
         self.groupings = self._groupings()
-        self.keys = {self.key(node): at for at, node in enumerate(self.groupings.expressions)}
+        self.keys: dict[str | None, int] = {
+            self._group_key(node): at for at, node in enumerate(self.groupings.expressions)
+        }
 
     # -- what is selected ------------------------------------------------------------------------
 
@@ -154,6 +157,12 @@ class SelectBlock:
             return self.aliases.get(node.name.lower(), node)
         return node
 
+    def _group_key(self, node: exp.Expr) -> str:
+        for part in own_parts(node):
+            if is_measure(part) or isinstance(part, exp.Window | exp.Query):
+                raise refused("groups", f"{quoted_sql(part)} cannot be grouped by.", node)
+        return typed(node.copy(), self.resolve).sql
+
     def key(self, node: exp.Expr) -> str | None:
         """A text that equal expressions share; None if it is no expression over columns."""
         if node.find(exp.AggFunc, exp.Window, exp.Query) is not None:
@@ -208,9 +217,9 @@ class SelectBlock:
         return text_of(node)
 
     def at_grain(self, given: MeasureLike) -> MeasureLike:
-        """A measure, whose rows count once if others are joined for EXISTS."""
+        """A measure, whose rows count once if others are joined for EXISTS; SQL text counts joined rows."""
         if not self.source.grain:
-            return given
+            return GrainMeasure(given, None) if isinstance(given, str) else given
         if not isinstance(given, str):
             raise refused(
                 "queries", "EXISTS that depends on the row, and a measure that is not SQL."
@@ -241,20 +250,20 @@ def is_measure(node: exp.Expr) -> bool:
     return is_aggregate(node) and not isinstance(node, FLAGS)
 
 
+WRAPPED = exp.Filter | exp.IgnoreNulls | exp.RespectNulls
+"""What may stand between a window and its function."""
+
+
 def _outside_windows(node: exp.Expr) -> list[exp.Expr]:
     """The parts of a node that are no function of a window, but for what such a function is given."""
     functions = set[int]()
     for window in own_parts(node):
         if isinstance(window, exp.Window):
             function = window.this
-            while True:
+            functions.add(id(function))
+            while isinstance(function, WRAPPED):
+                function = function.this
                 functions.add(id(function))
-                inner = function.this if isinstance(function.this, exp.Expr) else None
-                if not isinstance(function, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
-                    break
-                if inner is None:
-                    break
-                function = inner
     return [part for part in own_parts(node) if id(part) not in functions]
 
 

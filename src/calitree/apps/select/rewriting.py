@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from calitree.apps.select.block import FLAGS, SelectBlock, is_measure, text_of
+from calitree.apps.select.block import FLAGS, WRAPPED, SelectBlock, is_measure, text_of
 from calitree.apps.select.grammar import refused
 from calitree.query.binder import MeasureLike, Question
 from calitree.query.formula import is_aggregate
@@ -104,7 +104,7 @@ class AnswerRewriter:
             elif isinstance(node, exp.Literal) or node.name.upper() == "ALL":
                 lifted = node.copy()
             else:
-                lifted = self._lift(self.block.with_measures(node))
+                lifted = self._lift(self._unaliased(node))
             ordered = key.copy()
             ordered.set("this", lifted)
             sorted_by.append(ordered)
@@ -155,8 +155,7 @@ class AnswerRewriter:
         for child, original in zip(
             list(copy.iter_expressions()), list(function.iter_expressions()), strict=True
         ):
-            nested = isinstance(function, exp.Filter | exp.IgnoreNulls | exp.RespectNulls)
-            is_call = nested and is_aggregate(original)
+            is_call = isinstance(function, WRAPPED) and is_aggregate(original)
             child.replace(self._lift_arguments(original) if is_call else self._lift(original))
         return copy
 

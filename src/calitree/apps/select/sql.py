@@ -27,6 +27,8 @@ from calitree.errors import (
     SchemaError,
     StatementError,
 )
+from calitree.query.binder import MeasureLike
+from calitree.query.grain import GrainMeasure
 from calitree.results.result import Result
 from calitree.results.tabular import Tabular
 from calitree.wide_table import WideTable
@@ -148,7 +150,12 @@ def _statement(wide: WideTable) -> Statement:
         rest = inner.rewritten(query)
         return _finish(inner, rest, _asked(wide, inner))
 
-    return Statement(wide.schema, wide.measures, answered)
+    default = wide.state.grain
+    measures: dict[str, MeasureLike] = {
+        name: GrainMeasure(given, default) if default and isinstance(given, str) else given
+        for name, given in wide.measures.items()
+    }
+    return Statement(wide.schema, measures, answered)
 
 
 def _answer(wide: WideTable, query: exp.Query, key: object) -> SqlResult:
