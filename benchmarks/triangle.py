@@ -149,8 +149,8 @@ def forget(graph: JoinGraph) -> None:
     format, as tables are DuckDB's.
     """
     engine: Any = graph.engine
-    engine._joined.clear()
-    engine._stars.clear()
+    engine._prepared.joined.clear()
+    engine._prepared.stars.clear()
 
 
 def fresh_count(graph: JoinGraph) -> Callable[[], pa.Table]:
