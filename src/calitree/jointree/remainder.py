@@ -14,7 +14,12 @@ from dataclasses import replace
 from calitree.errors import QueryError
 from calitree.jointree.hypertree import Hypertree
 from calitree.jointree.joins.checks import classes_of_pairs, joint_kind
-from calitree.jointree.joins.from_clause import JoinClause, equal_pairs, from_clause, outer_joins
+from calitree.jointree.joins.from_clause import (
+    JoinClause,
+    are_outer_joins,
+    equal_pairs,
+    from_clause,
+)
 from calitree.jointree.joins.join import ColumnName, Join, OuterJoin, Pair
 from calitree.jointree.schema import Attribute, Schema
 
@@ -70,14 +75,17 @@ def _remaining_outer(
     """The outer joins of which both sides stay. They must be those that SQL makes of the joins that stay."""
     if not schema.has_outer:
         return ()
-    staying = tuple(j for j in schema.outer if j.preserved <= among and j.linked <= among)
-    now = {(join.pairs, join.optional, join.is_full) for join in outer_joins(clause)}
-    if now != {(join.pairs, join.optional & among, join.is_full) for join in staying}:
+    staying = tuple(
+        replace(join, optional=join.optional & among)
+        for join in schema.outer
+        if join.preserved <= among and join.linked <= among
+    )
+    if not are_outer_joins(clause, staying):
         raise QueryError(
             "With the relations left out, other joins of those that stay would be outer joins: an inner "
             "join behind them, or a join that closes a cycle, is gone. Declare a graph without them."
         )
-    return tuple(replace(join, optional=join.optional & among) for join in staying)
+    return staying
 
 
 def full_joins(schema: Schema, relations: Collection[str]) -> list[OuterJoin]:

@@ -12,7 +12,7 @@ b.k = c.k` the LEFT JOIN is an inner one. What is left of the outer joins can be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -215,15 +215,8 @@ def outer_joins(clause: JoinClause) -> tuple[OuterJoin, ...]:
 
     Blocks of relations that inner joins connect are the vertices of a tree, outer joins its edges.
     """
-    block_of = inner_blocks(clause)
     joins: list[_Outward] = []
-    for operand in clause.operands:
-        steps = [s for s in clause.steps if s.relations <= relations_of(operand) and not s.is_inner]
-        for step in steps:
-            _check_sides(step, block_of)
-            _check_conditions(step, clause)
-        blocks = dict.fromkeys(block for step in steps for block in _blocks(step, block_of))
-        options = [_outward(core, steps, block_of) for core in blocks]
+    for options in _options(clause):
         joins += min(options, key=lambda option: sum(join.is_full for join in option), default=[])
     for join in joins:
         if not join.keeps_preserved:
@@ -233,6 +226,39 @@ def outer_joins(clause: JoinClause) -> tuple[OuterJoin, ...]:
                 f"{one} is one, for {other}. Declare the full join first, or join one side inner."
             )
     return tuple(join.outer for join in joins)
+
+
+def are_outer_joins(clause: JoinClause, joins: Iterable[OuterJoin]) -> bool:
+    """Whether these are the outer joins of a clause, seen from any core: a full join has no direction."""
+    left = {_meaning(join) for join in joins}
+    for options in _options(clause):
+        seen = [{_meaning(join.outer) for join in option} for option in options if _is_kept(option)]
+        if options:
+            same = next((option for option in seen if option <= left), None)
+            if same is None:
+                return False
+            left -= same
+    return not left
+
+
+def _meaning(join: OuterJoin) -> tuple[frozenset[Pair], frozenset[str], bool]:
+    return frozenset(join.pairs), join.optional, join.is_full
+
+
+def _is_kept(option: Iterable[_Outward]) -> bool:
+    return all(join.keeps_preserved for join in option)
+
+
+def _options(clause: JoinClause) -> Iterator[list[list[_Outward]]]:
+    """For each operand of a clause, its outer joins seen from each block that may be the core."""
+    block_of = inner_blocks(clause)
+    for operand in clause.operands:
+        steps = [s for s in clause.steps if s.relations <= relations_of(operand) and not s.is_inner]
+        for step in steps:
+            _check_sides(step, block_of)
+            _check_conditions(step, clause)
+        blocks = dict.fromkeys(block for step in steps for block in _blocks(step, block_of))
+        yield [_outward(core, steps, block_of) for core in blocks]
 
 
 def _check_sides(step: JoinStep, block_of: Blocks) -> None:

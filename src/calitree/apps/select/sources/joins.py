@@ -12,7 +12,13 @@ from calitree.errors import SchemaError, StatementError
 from calitree.jointree.joins.checks import classes_of_pairs
 from calitree.jointree.joins.conditions import join_conditions
 from calitree.jointree.joins.declare import clause_text
-from calitree.jointree.joins.from_clause import JoinClause, equal_pairs, from_clause, outer_joins
+from calitree.jointree.joins.from_clause import (
+    JoinClause,
+    are_outer_joins,
+    equal_pairs,
+    from_clause,
+    outer_joins,
+)
 from calitree.jointree.joins.join import ColumnName, Join, OuterJoin, Pair
 from calitree.jointree.remainder import remaining_joins, remaining_schema
 from calitree.jointree.schema import Schema
@@ -93,14 +99,10 @@ class Matching:
     def _check_outer(self, written: JoinClause, expected: list[OuterJoin]) -> None:
         """An error if the outer joins that are written are not these."""
         try:
-            joins = outer_joins(written)
+            same = are_outer_joins(written, expected)
         except SchemaError as error:
             raise self._other_joins(str(error)) from None
-        ours, theirs = (
-            {(frozenset(join.pairs), join.optional, join.is_full) for join in given}
-            for given in (expected, joins)
-        )
-        if ours != theirs:
+        if not same:
             raise self._other_joins("The outer joins of the query are others than the graph's.")
 
     def _without_conditions(self, filters: list[exp.Expr]) -> list[exp.Expr]:
