@@ -138,11 +138,14 @@ def soak(*arguments: int) -> tuple[dict[str, int], list[dict[str, Any]]]:
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="nobody tells what is resident")
 def test_a_process_stays_within_its_limit() -> None:
-    """Before there was a budget, so many measures took some 60 MB at any limit."""
+    """Before there was a budget, so many measures took some 60 MB more at any limit.
+
+    What questions need while they are answered comes and goes, but allocators hold on to some 30 MB of it.
+    """
     limit = 12 << 20
     last, curve = soak(40, 300, 40, limit)
     assert all(line["kept"] <= limit for line in curve)
-    assert last["resident"] - last["base"] <= 2.5 * limit
+    assert last["resident"] - last["base"] <= limit + (40 << 20)
 
 
 @pytest.mark.slow
