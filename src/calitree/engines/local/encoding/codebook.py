@@ -58,6 +58,10 @@ class Codebook:
             dictionary = self._dictionaries.setdefault(attribute, new)
         return dictionary
 
+    def has_space(self, attributes: tuple[str, ...]) -> bool:
+        """Whether the ids of these attributes, which are in order, were needed before."""
+        return attributes in self._spaces
+
     def space(self, attributes: tuple[str, ...]) -> Space:
         """The space of these attributes, which are in order."""
         space = self._spaces.get(attributes)

@@ -36,9 +36,13 @@ class GroupComponent(NamedTuple):
 class GroupComponents:
     """What each axis contributes to the group of a row, and how many combinations there are."""
 
-    def __init__(self, messages: ProbedMessages, onto: tuple[str, ...]) -> None:
+    def __init__(
+        self, messages: ProbedMessages, onto: tuple[str, ...], axis: Axis | None = None
+    ) -> None:
+        """All that `onto` has may be of one axis, which is given then."""
         self.messages, self.axes, self.onto = messages, messages.axes, onto
-        self.components = [self._component(axis, names) for axis, names in self._by_axis().items()]
+        by_axis = self._by_axis() if axis is None else {axis: list(onto)}
+        self.components = [self._component(axis, names) for axis, names in by_axis.items()]
         self.size = prod(component.size for component in self.components)
 
     def of_rows(self, rows: Array | slice, length: int) -> Array:
@@ -111,9 +115,14 @@ class Grouping:
         self.index: int | None = None
         self._numbered: list[Codes] | None = None
         self._groups: Codes | None = None
+        room = min(max(MIN_GROUPS_WITH_ROOM, 2 * program.rows), 2**31 - 1)
+        if self._combined.size > room:
+            axis = _separator(messages, onto)
+            if axis is not None and axis.size <= room:
+                self._combined = GroupComponents(messages, onto, axis)
         components = self._combined.components
         self.size = self._combined.size
-        if self.size <= max(MIN_GROUPS_WITH_ROOM, 2 * program.rows) and self.size < 2**31:
+        if self.size <= room:
             for ids, table, size, _ in components:
                 index = program.index(ids)
                 index = index if table is None else program.map(index, table)
@@ -141,3 +150,15 @@ class Grouping:
         if self._numbered is not None:
             return self._combined.codes_of([entries[groups] for entries in self._numbered])
         return self._combined.codes_of(self._combined.entries(groups))
+
+
+def _separator(messages: ProbedMessages, onto: tuple[str, ...]) -> Axis | None:
+    """The axis of all of these, if they are columns of the table whose ids are known: a separator's.
+
+    The ids of several columns do not determine them where one of them is NULL.
+    """
+    axes, attributes = messages.axes, tuple(sorted(onto))
+    is_own = all(name in axes.leg.names for name in onto)
+    if not is_own or not axes.book.has_space(attributes):
+        return None
+    return axes.axis(attributes) if all(map(axes.leg.is_null_free, onto)) else None
