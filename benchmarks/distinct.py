@@ -55,7 +55,7 @@ QUESTIONS: tuple[tuple[Question, tuple[Bar, ...]], ...] = (
 
 
 def options(parser: ArgumentParser) -> None:
-    parser.add_argument("--rows", type=positive, default=1_000_000, help="rows of sales")
+    parser.add_argument("--rows", type=positive, default=10_000_000, help="rows of sales")
 
 
 def run(given: Namespace, race: Race) -> None:
