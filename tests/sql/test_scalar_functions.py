@@ -93,6 +93,7 @@ def test_all_texts_together_have_an_end(text: str, monkeypatch: pytest.MonkeyPat
         ("lpad(s, 99, '')", "LPAD has nothing to pad with"),
         ("i << 3", "a left shift takes positive numbers"),
         ("t + interval '300000 years'", "a date is out of range"),
+        ("t + to_years(9223372036854775807)", "a date is out of range"),
         ("case when i > 5 then -i else i end << 70", "overflows"),
     ],
 )

@@ -78,12 +78,12 @@ def microseconds(datum: Datum) -> Datum:
 def moved(datum: Datum, amount: Datum, unit: str) -> Datum:
     """A timestamp moved by months, days or microseconds; the 31st may become the 28th."""
     try:
-        micros = microseconds(datum)
+        micros, by = microseconds(datum), pc.cast(amount, pa.int64())
         if unit == "MONTH":
-            result = _moved_by_months(micros, amount)
+            result = _moved_by_months(micros, by)
         else:
             size = 1 if unit == "MICROSECOND" else _DAY
-            result = pc.add_checked(micros, pc.multiply_checked(amount, size))
+            result = pc.add_checked(micros, pc.multiply_checked(by, size))
     except pa.ArrowInvalid:
         raise ExpressionError("a date is out of range") from None
     return pc.cast(result, pa.timestamp("us"))
