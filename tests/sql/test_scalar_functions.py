@@ -74,6 +74,7 @@ def test_texts_have_an_end() -> None:
         "repeat('é', 40) || repeat('b', 90)",
         "if(i > 1, repeat('é', 100), 'x')",
         "coalesce(s, repeat('é', 100))",
+        "least(s, repeat('é', 100))",
     ],
 )
 def test_all_texts_together_have_an_end(text: str, monkeypatch: pytest.MonkeyPatch) -> None:

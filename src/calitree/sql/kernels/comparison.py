@@ -18,7 +18,10 @@ import pyarrow.compute as pc
 from calitree.sql.kernels.values import (
     NULL,
     Datum,
+    bytes_of,
+    check_bytes,
     is_null,
+    is_text,
     kind_of,
     narrow,
     on_arrays,
@@ -182,6 +185,10 @@ def _extreme(better: Comparison) -> Callable[..., Datum]:
         if is_null(left) or is_null(right):
             return right if is_null(left) else left
         a, b = unify([left, right])
+        rows = max(1 if isinstance(datum, pa.Scalar) else len(datum) for datum in (a, b))
+        for datum in (a, b):
+            if is_text(datum) and isinstance(datum, pa.Scalar):
+                check_bytes("A choice", bytes_of(datum, rows), rows)
         return pc.coalesce(pc.if_else(better(a, b), a, b), a, b)
 
     def extreme(*data: Datum) -> Datum:

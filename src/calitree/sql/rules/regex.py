@@ -192,12 +192,16 @@ def replacing(analysis: Analysis, node: exp.Expr) -> Pair:
 def extracting(analysis: Analysis, node: exp.Expr) -> Pair:
     """REGEXP_EXTRACT(text, pattern, group, options): the first match, or a group of it; '' if there is none."""
     check_count(analysis, node, 2, 4)
-    if _is_null(node):
-        return exp.Null(), Kind.NULL
     text, pattern, *rest = node.expressions
+    if any(isinstance(given, exp.Null) for given in (pattern, *rest[1:])):
+        return exp.Null(), Kind.NULL
     read, _ = _with_flags(analysis, pattern, rest[1] if len(rest) > 1 else None)
     group = rest[0] if rest else exp.Literal.number(0)
-    if not (isinstance(group, exp.Literal) and group.is_int and 0 <= int(group.name) <= MAX_GROUP):
+    if isinstance(group, exp.Null):  # which is none, in DuckDB
+        group = exp.Literal.number(groups(read) + 1)
+    elif not (
+        isinstance(group, exp.Literal) and group.is_int and 0 <= int(group.name) <= MAX_GROUP
+    ):
         raise analysis.fail(f"a group of a regular expression is a number from 0 to {MAX_GROUP}")
     value = analysis.operand(text, Kind.STRING, "REGEXP_EXTRACT")
     if int(group.name) > groups(read):  # there is none, as if it had not matched
