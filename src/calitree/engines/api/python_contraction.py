@@ -37,6 +37,8 @@ from calitree.errors import EngineError, ExpressionError, cut
 if TYPE_CHECKING:
     import pyarrow as pa
 
+HAS_ELEMENTS = "has elements"
+"""Under which a contraction has what was found out of it."""
 ROWS = "rows with this product"
 """The column that counts them."""
 
@@ -115,7 +117,14 @@ def plain_contraction(contraction: Contraction) -> Contraction:
 
 
 def _needs_python(contraction: Contraction) -> bool:
-    """Whether a column or a table has elements; plain loops, as every contraction is asked."""
+    """Whether a column or a table has elements, which is kept with the contraction: every one is asked."""
+    known = vars(contraction)
+    if HAS_ELEMENTS not in known:
+        known[HAS_ELEMENTS] = _has_elements(contraction)
+    return bool(known[HAS_ELEMENTS])
+
+
+def _has_elements(contraction: Contraction) -> bool:
     for output in contraction.outputs:
         for column in output.columns:
             if isinstance(column.semiring, PythonSemiring):

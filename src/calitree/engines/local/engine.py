@@ -147,11 +147,17 @@ class LocalEngine:
         """Nothing: there is only one way."""
         return ""
 
-    @using_codes
     def contract(
         self, contraction: Contraction, watch: Watch | None = None
     ) -> list[EncodedMessage]:
         """Compute every output. What depends on keys alone is kept for when it is asked again."""
+        eviction = self.book.eviction
+        if eviction.spares(contraction):
+            return self._contracted(contraction)
+        with eviction.use():
+            return self._contracted(contraction)
+
+    def _contracted(self, contraction: Contraction) -> list[EncodedMessage]:
         messages = None if contraction.pattern is None else self._of_some_rows(contraction)
         if messages is not None:
             return messages

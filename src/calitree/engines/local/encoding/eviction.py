@@ -16,6 +16,7 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 from weakref import WeakSet, WeakValueDictionary, ref
 
+from calitree.engines.api.contraction import Contraction
 from calitree.interrupts import uninterrupted
 from calitree.memory.budget import Budget
 from calitree.process.locks import Rank, SharedLock
@@ -29,6 +30,10 @@ BUDGET_SHARE = 8
 
 ATTRIBUTE_BYTES = 3_000
 """A dictionary or an id space with its key, beside its values."""
+
+
+SPARED_BY = "spared by"
+"""Under which a contraction has the eviction that does not concern it."""
 
 
 class Sized(Protocol):
@@ -101,12 +106,27 @@ class Eviction:
         self._checked, self._bytes, self._left = (0, 0), 0, 0
 
     def note_message(self, message: WithAttributes) -> None:
-        """Keep the dictionaries of a message for as long as it is there."""
-        self._messages[id(message)] = message
+        """Keep the dictionaries of a message for as long as it is there; those of columns stay anyway."""
+        if not self.stored.issuperset(message.attributes):
+            self._messages[id(message)] = message
 
     def note_codes(self, table: Coded) -> None:
         """Have a table forget codes whose dictionary goes."""
         self._tables[id(table)] = table
+
+    def spares(self, contraction: Contraction) -> bool:
+        """Whether all codes that a contraction reads are of columns of relations, whose dictionaries stay.
+
+        That is kept with the contraction, which may be asked for again and again.
+        """
+        known = vars(contraction)
+        if known.get(SPARED_BY) is not self:
+            if any(given.derived for given in contraction.inputs):
+                return False
+            if not self.stored.issuperset(_coded(contraction)):
+                return False
+            known[SPARED_BY] = self
+        return True
 
     def use(self) -> Use:
         """What is held while working with codes; before, what takes too much room may go."""
@@ -119,9 +139,9 @@ class Eviction:
 
     def _is_too_much(self) -> bool:
         """Whether those of expressions take too much room; of each only what it had when it was new."""
-        known = len(self._dictionaries), len(self._spaces)
-        if known != self._checked:
-            dictionaries, spaces = self._checked
+        dictionaries, spaces = self._checked
+        if len(self._dictionaries) != dictionaries or len(self._spaces) != spaces:
+            known = len(self._dictionaries), len(self._spaces)
             new: list[tuple[tuple[str, ...], Sized]] = list(self._spaces.items())[spaces:]
             new += [((a,), d) for a, d in list(self._dictionaries.items())[dictionaries:]]
             self._bytes += sum(
@@ -156,6 +176,20 @@ class Eviction:
         self._checked, self._bytes, self._left = (0, 0), 0, 0
         self._is_too_much()
         self._left = self._bytes
+
+
+def _coded(contraction: Contraction) -> set[str]:
+    """The attributes that are joined, grouped or filtered by."""
+    inputs = contraction.inputs
+    joined = {
+        name
+        for at, given in enumerate(inputs)
+        for name in given.attributes
+        if any(name in other.attributes for other in inputs[:at])
+    }
+    for output in contraction.outputs:
+        joined.update(output.keep, *(predicate.attributes for predicate in output.where))
+    return joined.union(*(given.match.key for given in inputs if given.match is not None))
 
 
 def using_codes(method: Callable[Concatenate[E, P], R]) -> Callable[Concatenate[E, P], R]:
