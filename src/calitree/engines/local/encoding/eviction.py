@@ -16,7 +16,7 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 from weakref import WeakSet, WeakValueDictionary, ref
 
-from calitree.engines.api.contraction import Contraction
+from calitree.engines.api.contraction import Contraction, Lifted
 from calitree.interrupts import uninterrupted
 from calitree.memory.budget import Budget
 from calitree.process.locks import Rank, SharedLock
@@ -179,7 +179,7 @@ class Eviction:
 
 
 def _coded(contraction: Contraction) -> set[str]:
-    """The attributes that are joined, grouped or filtered by."""
+    """The attributes that are joined, grouped or filtered by, or lifted: extremes of texts have codes too."""
     inputs = contraction.inputs
     joined = {
         name
@@ -189,6 +189,9 @@ def _coded(contraction: Contraction) -> set[str]:
     }
     for output in contraction.outputs:
         joined.update(output.keep, *(predicate.attributes for predicate in output.where))
+        for factor in (factor for column in output.columns for factor in column.factors):
+            if isinstance(factor, Lifted):
+                joined.update(*(expression.attributes for expression in factor.expressions))
     return joined.union(*(given.match.key for given in inputs if given.match is not None))
 
 
