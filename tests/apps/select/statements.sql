@@ -140,3 +140,6 @@ SELECT DISTINCT family FROM items WHERE EXISTS (SELECT 1 FROM sales WHERE sales.
 SELECT city, sum(price) AS s FROM wide GROUP BY city ORDER BY s + 1 DESC, city
 SELECT city, sum(price) AS s FROM wide GROUP BY city ORDER BY coalesce(s, 0) * 2, city
 SELECT city, sum(sum(price)) FILTER (WHERE city IS NOT NULL) OVER () AS t FROM wide GROUP BY city
+WITH q AS (SELECT city, sum(price) AS s, count(*) AS n FROM wide GROUP BY city), r AS (SELECT q.n, q.city FROM q WHERE s > 50) SELECT * FROM r ORDER BY 1, 2
+WITH q AS (SELECT city, sum(price) AS s, count(*) AS n FROM wide GROUP BY city), r AS (SELECT q.n, q.city FROM q) SELECT r.* FROM r
+SELECT * FROM (SELECT t.n + 1 AS m FROM (SELECT city, count(*) AS n FROM wide GROUP BY city) AS t) AS u ORDER BY m

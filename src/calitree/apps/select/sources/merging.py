@@ -30,6 +30,8 @@ def lists_rows(query: exp.Expr) -> bool:
 
 def with_merged(select: exp.Select) -> exp.Select:
     """The SELECT over the tables of the query in its FROM, if that only lists rows of them."""
+    if any(_is_all_columns(item) for item in select.expressions):
+        return select  # the columns of that query, which are not those of its tables
     begin = select.args.get("from_")
     while (
         begin is not None and isinstance(begin.this, exp.Subquery) and not select.args.get("joins")
@@ -40,6 +42,10 @@ def with_merged(select: exp.Select) -> exp.Select:
         _merge(select, inner, begin.this)
         begin = select.args["from_"]
     return select
+
+
+def _is_all_columns(item: exp.Expr) -> bool:
+    return isinstance(item, exp.Star) or (isinstance(item, exp.Column) and item.is_star)
 
 
 def _merge(select: exp.Select, inner: exp.Select, source: exp.Subquery) -> None:
