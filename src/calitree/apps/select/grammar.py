@@ -85,7 +85,8 @@ def _transpiled(text: str, dialect: str) -> str:
 @on_deep_stack
 def _parsed(text: str) -> list[exp.Expr]:
     try:
-        return [part for part in sqlglot.parse(text, dialect=Statements) if part is not None]
+        parts = sqlglot.parse(text, dialect=Statements)
+        return [p for p in parts if p is not None and not isinstance(p, exp.Semicolon)]
     except SqlglotError as error:
         raise _syntax_error(text, error) from None
 
