@@ -1,7 +1,7 @@
 """Graphs over the tables of TPC-DS: what its queries join, each channel and each role by itself.
 
-A sale has a customer, who has an address now; and an address of its own. So a table joins in one way in one graph,
-and in another way in the next: a statement is put to those that join its tables as it does.
+A sale has a customer, who has an address now; and an address of its own. So a table joins in one way in one
+graph, and in another way in the next: a statement is put to those that join its tables as it does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyarrow import parquet
 from calitree import JoinGraph
 
 Graph = Mapping[str, str]
-"""By relation, what it is joined by: equalities of columns; nothing for the first one, and `?` before an outer join."""
+"""By relation, the equalities of columns that join it; nothing for the first, and `?` before an outer join."""
 
 _SALES_DIMENSIONS = {
     "item": "{0}_item_sk = i_item_sk",
@@ -211,7 +211,9 @@ def tpcds_graph(name: str, directory: Path, engine: Any) -> JoinGraph:
     return graph
 
 
-def _add_join(graph: JoinGraph, relation: str, on: str, owners: Mapping[str, str], how: str) -> None:
+def _add_join(
+    graph: JoinGraph, relation: str, on: str, owners: Mapping[str, str], how: str
+) -> None:
     pairs, others = dict[str, str](), set[str]()
     for equality in on.split(" and "):
         sides = equality.split(" = ")
