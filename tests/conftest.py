@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -40,6 +41,13 @@ def spark() -> Iterator[SparkSession]:
     session = spark_session("local[2]", app_name="calitree tests", config=TINY)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def frozen_heap() -> None:
+    """What is there by now (modules, thousands of tests) is not looked at in each collection."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -120,6 +120,58 @@ def test_a_dimensions_column_by_another_takes_no_pass_over_the_fact() -> None:
     assert all(key.source != "sales" for key in by_family.computed)
 
 
+def star(measures: dict[str, str], **given: Any) -> ct.WideTable:
+    rng = np.random.default_rng(5)
+    graph = ct.JoinGraph(engine="local")
+    keys = {"store": 6, "item": 40, "day": 900}
+    sales = {key: rng.integers(0, size, 3_000) for key, size in keys.items()}
+    graph.add_relation("sales", pa.table({**sales, "price": rng.integers(0, 50, 3_000)}))
+    graph.add_relation("stores", {"store": [*range(6)], "city": list("aabbbc")})
+    graph.add_relation("items", {"item": [*range(40)], "family": [f"f{i % 7}" for i in range(40)]})
+    graph.add_relation("days", {"day": [*range(900)], "month": [i // 30 for i in range(900)]})
+    for key, name in {"store": "stores", "item": "items", "day": "days"}.items():
+        graph.add_join("sales", name, on=key)
+    return graph.calibrate(measures, **given)
+
+
+def test_declared_measures_carry_a_dimensions_values_when_they_are_calibrated() -> None:
+    wide = star({"d": "count(distinct family)", "m": "mode(upper(family))"})
+    for where in (None, "city <> 'b'"):
+        plan = wide.plan(["city"], where)
+        assert not plan.computed
+        assert {part.root for part in plan.parts} == {"stores"}
+        assert wide.verify([{"group_by": ["city"], "where": where}])
+    # Their messages to days would be as large as the sales.
+    by_month = wide.plan(["month"], measures=["d"])
+    assert [part.root for part in by_month.parts] == ["days", "sales"]
+    assert wide.verify([{"group_by": ["month"]}])
+
+
+def test_values_of_the_fact_are_not_carried_when_they_are_calibrated() -> None:
+    plain, carried = star({"n": "count(*)"}), star({"d": "count(distinct price)"})
+    messages = [len(wide.state.store.messages) for wide in (plain, carried)]
+    assert messages[0] == messages[1]
+
+
+def test_carried_values_are_refreshed_saved_and_forgotten(tmp_path: Path) -> None:
+    wide = star({"d": "count(distinct family)"}, maintenance="eager")
+    row = {"store": 0, "item": 39, "day": 1, "price": 3}
+    wide.update("sales", insert=[row] * 3, delete="store = 5")
+    wide.update("items", insert=[{"item": 40, "family": "new"}])
+    wide.update("sales", insert=[{**row, "item": 40}])
+    assert not wide.plan(["city"]).computed
+    assert wide.verify([{"group_by": ["city"]}])
+    wide.save(str(tmp_path / "tree"))
+    opened = ct.open(str(tmp_path / "tree"), engine="local")
+    assert not opened.plan(["city"]).computed
+    assert opened.query(["city"]).rows() == wide.query(["city"]).rows()
+    small = star({"d": "count(distinct family)"}, memory_limit=2_000)
+    assert small.is_calibrated
+    assert (
+        small.query(["city"]).rows() == star({"d": "count(distinct family)"}).query(["city"]).rows()
+    )
+
+
 def test_folds_of_the_same_values_share_a_question() -> None:
     texts = {"a": "median(price)", "b": "mode(price)", "c": "quantile_disc(price, 0.1)"}
     result = tree().query(["city"], measures=texts)

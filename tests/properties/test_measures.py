@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import duckdb
 import pyarrow as pa
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 import calitree as ct
 from calitree.apps.verify.check import compare
+from calitree.calibration import carrying
 from tests.support.databases import Database, databases, join_size, simple_predicate
 from tests.support.engines import LOCAL, ON_SPARK, engine_named, spark_engine_named
 from tests.support.measure_texts import (
@@ -38,12 +40,23 @@ def check(engine: Any, data: st.DataObject, deltas: int) -> None:
     asked = [
         data.draw(questions_with(database, TEXTS), label="question") for _ in range(1 + deltas)
     ]
-    wide = database.graph(engine).calibrate(**ours(asked[0]))
-    check_answers(wide, database, asked)
+    # Of so few rows, hardly any message of carried values would be kept.
+    share = data.draw(st.sampled_from([carrying.MAX_SHARE, 1e9]), label="share")
+    with patch.object(carrying, "MAX_SHARE", share):
+        wide = database.graph(engine).calibrate(**ours(asked[0]))
+        check_answers(wide, database, asked)
+        check_changes(wide, database, asked, data)
+
+
+def check_changes(
+    wide: ct.WideTable, database: Database, asked: list[dict[str, Any]], data: st.DataObject
+) -> None:
     name = data.draw(st.sampled_from(sorted(database.tables)), label="relation")
     changed, came, gone = changes(database, name, data.draw(st.integers(0, 2**32 - 1)))
     check_answers(wide.what_if(insert={name: came}, delete={name: gone}), changed, asked[-1:])
     wide.update(name, insert=came, delete=gone)
+    if data.draw(st.booleans(), label="refresh"):
+        wide.refresh()
     check_answers(wide, changed, asked)
 
 

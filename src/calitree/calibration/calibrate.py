@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
+from calitree.calibration.carrying import carrying_pivots
 from calitree.calibration.compilation.call import Call, merged_call
 from calitree.calibration.compilation.wiring import Wiring
 from calitree.calibration.maintenance import refresh_messages
@@ -87,12 +88,14 @@ class Calibration:
 def refresh(snapshot: Snapshot, progress: Progress | bool | None, is_main: bool) -> Plan:
     """Pass every message of the pivots that is not in the store, upward and downward (Algorithm 1).
 
-    Those that are stale take what has changed.
+    Those that are stale take what has changed. Those of what measures carry go first when memory is short.
     """
-    store = snapshot.state.store
-    plan, messages = calibrate(snapshot, snapshot.pivots, progress, is_main)
+    store, pivots = snapshot.state.store, snapshot.pivots
+    carrying = carrying_pivots(snapshot) if is_main else []
+    plan, messages = calibrate(snapshot, [*pivots, *carrying], progress, is_main)
+    own: set[Message] = set().union(*(messages_of(pivot, messages) for pivot in pivots))
     for message in (message for alike in messages.values() for message in alike):
-        store.pin(message) if is_main else store.keep(message)
+        store.pin(message) if is_main and message in own else store.keep(message)
     return plan
 
 
@@ -145,7 +148,7 @@ def _calibrate(
                 calibration.send(step, listener.begin(done, total, step.bag, str(step), rows))
                 done += len(step.sends)
             listener.end(total)
-    state.cardinalities = _cardinalities(snapshot.pivot, calibration.messages)
+    state.cardinalities |= _cardinalities(snapshot.pivot, calibration.messages)
     return plan.after({**measured, **calibration.measured}), calibration.messages
 
 

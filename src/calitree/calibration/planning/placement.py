@@ -93,6 +93,8 @@ class Placement:
     subtrees: Subtrees
     bound: Mapping[Expression, str] = field(default_factory=dict)
     """The bag of each predicate that must stand on one."""
+    skipped: frozenset[Edge] = frozenset()
+    """Edges whose messages are not wanted, with all that need them."""
 
     @cached_property
     def excluded(self) -> frozenset[str]:
@@ -121,7 +123,8 @@ class Placement:
     @cached_property
     def edges(self) -> frozenset[Edge]:
         """The directed edges that have messages: without a relation on the source's side there is none."""
-        return frozenset(edge for edge, subtree in self.subtrees.items() if subtree.relations)
+        sending = (edge for edge, subtree in self.subtrees.items() if subtree.relations)
+        return frozenset(sending) - self.skipped
 
     @cached_property
     def selected(self) -> dict[Edge, frozenset[Expression]]:
