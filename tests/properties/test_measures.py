@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import calitree as ct
 from calitree.apps.verify.check import compare
-from calitree.calibration import carrying
+from calitree.calibration.folding import carrying
 from tests.support.databases import Database, databases, join_size, simple_predicate
 from tests.support.engines import LOCAL, ON_SPARK, engine_named, spark_engine_named
 from tests.support.measure_texts import (

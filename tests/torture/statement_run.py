@@ -23,6 +23,9 @@ def main(seed: int, count: int) -> None:
             ours = tree("local").sql(text).arrow()
         except ct.CalitreeError as error:
             outcomes[type(error).__name__ + " " + getattr(error, "reason", "")] += 1
+            if getattr(error, "line", None) is None:
+                outcomes["without a place"] += 1
+                print("WITHOUT A PLACE", text, repr(error), sep="\n  ")
             if at % 4 == 0:
                 print("REFUSED", text, error, sep="\n  ")
             continue

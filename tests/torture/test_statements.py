@@ -31,7 +31,8 @@ def test_broken_statements(part: int) -> None:
         text = broken(rng)
         try:
             ours = tree("local").sql(text).arrow()
-        except ct.CalitreeError:
+        except ct.StatementError as error:
+            assert error.line is not None, f"{text}: {error}"
             continue
         try:
             theirs = duck().sql(text).to_arrow_table()

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from calitree.calibration.carrying import carrying_pivots
 from calitree.calibration.compilation.call import Call, merged_call
 from calitree.calibration.compilation.wiring import Wiring
+from calitree.calibration.folding.carrying import carrying_pivots
 from calitree.calibration.maintenance import refresh_messages
 from calitree.calibration.message import Message, MessageKey
 from calitree.calibration.planning.placement import Placement

@@ -15,6 +15,7 @@ import calitree as ct
 from calitree.apps.verify.check import same
 from calitree.apps.verify.plain import DEFINITIONS
 from calitree.grouping import canonical
+from tests.support.scale import examples
 
 HERE = Path(__file__).parent
 LINES = [line.strip() for line in (HERE / "statements.sql").read_text().splitlines()]
@@ -154,6 +155,7 @@ def test_refused(text: str) -> None:
     with pytest.raises(ct.StatementError) as caught:
         tree("local").sql(text)
     assert caught.value.reason == WRONG[text], caught.value
+    assert caught.value.line == 1
 
 
 @pytest.mark.parametrize(("text", "reason"), REFUSED)
@@ -162,6 +164,7 @@ def test_not_answered_yet(text: str, reason: str) -> None:
     with pytest.raises(ct.StatementError) as caught:
         tree("local").sql(text)
     assert caught.value.reason == reason, caught.value
+    assert caught.value.line is not None
 
 
 def test_an_error_says_where() -> None:
@@ -169,6 +172,25 @@ def test_an_error_says_where() -> None:
         tree("local").sql("SELECT city,\n  nope\nFROM wide GROUP BY ALL")
     assert (caught.value.line, caught.value.column) == (2, 3)
     assert str(caught.value).endswith("(line 2, column 3)")
+
+
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        ("SELECT city, sum(city) FROM wide GROUP BY city", 14),
+        ("SELECT count(*) FROM wide WHERE price + city > 1", 33),
+        ("SELECT nope(price), count(*) FROM wide GROUP BY 1", 8),
+        ("SELECT count(*) FROM wide GROUP BY city HAVING median(city || 1) > 2", 48),
+        ("WITH c AS (SELECT avg(city) AS a FROM wide) SELECT a FROM c", 19),
+        ("SELECT max() FROM wide", 1),
+        ("SELECT count(*), max(day) * min(day) AS d FROM wide", 22),
+        ("EXPLAIN SELECT city, sum(city) FROM wide GROUP BY city", 22),
+    ],
+)
+def test_errors_of_expressions_say_where(text: str, column: int) -> None:
+    with pytest.raises(ct.StatementError) as caught:
+        tree("local").sql(text)
+    assert (caught.value.reason, caught.value.column) == ("expressions", column), caught.value
 
 
 def test_measures_by_name() -> None:
@@ -237,6 +259,18 @@ def test_parameters(text: str, given: Any, named: dict[str, Any]) -> None:
     for_duckdb = text.replace(":c", "$c").replace(":p", "$p")
     answer = duck().execute(for_duckdb, given if given is not None else named).fetchall()
     assert [tuple(row.values()) for row in ours] == answer
+
+
+def test_question_marks_are_in_the_order_of_the_text() -> None:
+    text = """
+        WITH c AS (SELECT city, sum(price) AS s FROM wide WHERE price > ? GROUP BY city)
+        SELECT city, s FROM c WHERE s > ? AND s < (SELECT ? * sum(price) FROM wide) ORDER BY s LIMIT ?
+    """
+    for given in ([2, 9, 1, 3], [9, 2, 4, 1]):
+        ours = tree("local").sql(text, given).rows()
+        assert [tuple(row.values()) for row in ours] == duck().execute(text, given).fetchall()
+    first = "SELECT TOP (?) city, count(*) AS n FROM wide WHERE price > ? GROUP BY city ORDER BY n, city"
+    assert len(tree("local").sql(first, [1, -100], dialect="tsql").rows()) == 1
 
 
 def test_lists_as_parameters() -> None:
@@ -355,6 +389,10 @@ ON_SPARK = (
 )
 
 
+EVERY = 40
+"""Which of the statements that are answered run on Spark too; all of them if tests try hard."""
+
+
 @pytest.mark.parametrize("kind", ["spark", "hybrid"])
 def test_on_spark(kind: str, spark: Any) -> None:
     from calitree.engines.hybrid import HybridEngine
@@ -362,5 +400,5 @@ def test_on_spark(kind: str, spark: Any) -> None:
 
     engine = SparkEngine(spark) if kind == "spark" else HybridEngine(spark)
     wide = graph_of(engine).calibrate({"n": "count(*)"}, progress=False)
-    for text in ON_SPARK:
+    for text in (*ON_SPARK, *ANSWERED[:: EVERY if examples(1) == 1 else 1]):
         assert_same(text, wide.sql(text).arrow(), duck().sql(text).to_arrow_table())

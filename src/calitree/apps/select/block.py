@@ -6,7 +6,7 @@ functions, expressions over groups and aggregates) becomes a SELECT over the ans
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -14,7 +14,7 @@ from sqlglot import exp
 from calitree.apps.select.grammar import own_parts, refused
 from calitree.apps.select.groupings import Groupings, groupings_of
 from calitree.apps.select.sources.source import GraphSource
-from calitree.errors import CalitreeError, SchemaError, did_you_mean
+from calitree.errors import CalitreeError, ExpressionError, SchemaError, did_you_mean
 from calitree.jointree.remainder import remaining_schema
 from calitree.jointree.schema import Schema
 from calitree.query.aggregates import with_names
@@ -161,7 +161,10 @@ class SelectBlock:
         for part in own_parts(node):
             if is_measure(part) or isinstance(part, exp.Window | exp.Query):
                 raise refused("groups", f"{quoted_sql(part)} cannot be grouped by.", node)
-        return typed(node.copy(), self.resolve).sql
+        try:
+            return typed(node.copy(), self.resolve).sql
+        except ExpressionError as error:
+            raise refused("expressions", str(error), node) from error
 
     def key(self, node: exp.Expr) -> str | None:
         """A text that equal expressions share; None if it is no expression over columns."""
@@ -215,6 +218,22 @@ class SelectBlock:
         if any(isinstance(part, exp.Column) and id(part) not in inside for part in parts):
             return None
         return text_of(node)
+
+    def parts(self) -> Iterator[tuple[exp.Expr, Question]]:
+        """Each of the expressions that it is made of, and a question that asks for nothing else."""
+        count = {"rows": "count(*)"}
+        for node in self.source.filters:
+            yield node, Question((), text_of(node), count, self.source.relations)
+        for node in self.groupings.expressions:
+            yield node, Question({"group": text_of(node)}, None, count, self.source.relations)
+        having = self.select.args.get("having")
+        for whole in (*(item.node for item in self.items), *([having.this] if having else [])):
+            nodes = list(filter(is_aggregate, own_parts(whole)))
+            if isinstance(self._own_measure(whole), str):
+                nodes.append(whole)
+            for node in nodes:
+                measures = {"measure": text_of(node)}
+                yield node, Question((), None, measures, self.source.relations)
 
     def at_grain(self, given: MeasureLike) -> MeasureLike:
         """A measure, whose rows count once if others are joined for EXISTS; SQL text counts joined rows."""

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from calitree.apps.select.grammar import refused_at
 from calitree.apps.select.sources.source import WIDE
 from calitree.calibration.planning.plan import Plan
-from calitree.errors import StatementError, shortened
+from calitree.errors import shortened
 from calitree.jointree.schema import Schema, find_name
 from calitree.wide_table import WideTable
 
@@ -39,34 +40,38 @@ def command_of(text: object) -> Command | None:
         return None
     explain = _EXPLAIN.fullmatch(text)
     if explain is not None:
-        return partial(_explain, explain[2], explain[1] is not None)
+        # What is explained stays where it stands, so that errors tell that.
+        before = re.sub(r"\S", " ", text[: explain.start(2)])
+        return partial(_explain, before + explain[2], explain[1] is not None)
     show = _SHOW.fullmatch(text)
     if show is not None:
-        return partial(_show, show[1].lower())
+        return partial(_show, show)
     describe = _DESCRIBE.fullmatch(text)
-    return None if describe is None else partial(_describe, describe[1].strip('"'))
+    return None if describe is None else partial(_describe, describe)
 
 
 def _explain(text: str, run: bool, wide: WideTable, explain: Explain) -> pa.Table:
     return _listed(["plan"], [(line,) for line in str(explain(text, run)).splitlines()])
 
 
-def _show(what: str, wide: WideTable, explain: Explain) -> pa.Table:
-    schema = wide.schema
+def _show(given: re.Match[str], wide: WideTable, explain: Explain) -> pa.Table:
+    schema, what = wide.schema, given[1].lower()
     if what == "tables":
         rows = [(name, schema.rows(name)) for name in _relations(schema)]
         return _listed(["name", "rows"], [*rows, (WIDE, None)])
     if what == "measures":
         texts = (getattr(given, "text", given) for given in wide.measures.values())
         return _listed(["name", "measure"], zip(wide.measures, map(str, texts), strict=True))
-    raise StatementError(f"SHOW is of TABLES or MEASURES; got {shortened(what)}.", "statement")
+    wrong = f"SHOW is of TABLES or MEASURES; got {shortened(what)}."
+    raise refused_at("statement", wrong, given.string, given.start(1))
 
 
-def _describe(table: str, wide: WideTable, explain: Explain) -> pa.Table:
-    schema = wide.schema
+def _describe(given: re.Match[str], wide: WideTable, explain: Explain) -> pa.Table:
+    schema, table = wide.schema, given[1].strip('"')
     relation = find_name(table, _relations(schema))
     if relation is None and table.lower() != WIDE:
-        raise StatementError(f"There is no table {shortened(table)}.", "tables")
+        missing = f"There is no table {shortened(table)}."
+        raise refused_at("tables", missing, given.string, given.start(1))
     return _listed(
         ["table", "column", "type"],
         [

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import TokenType
 
 from calitree.errors import StatementError, did_you_mean, shortened
@@ -19,8 +21,30 @@ NESTED = (exp.Query,)
 """What has columns of its own."""
 
 
+Parse = Callable[[Parser], exp.Expr | None]
+
+
+def _with_places(parsers: Mapping[TokenType, Parse]) -> dict[TokenType, Parse]:
+    """How parameters are parsed, such that they know where they stand."""
+
+    def placed(parse: Parse) -> Parse:
+        def with_place(parser: Parser) -> exp.Expr | None:
+            token, node = parser._prev, parse(parser)
+            return node if node is None else node.update_positions(token)
+
+        return with_place
+
+    return {token: placed(parse) for token, parse in parsers.items()}
+
+
+_ODD = re.compile("[\0\ud800-\udfff]")
+"""Characters that no text of SQL has."""
+
+
 class StatementParser(ExpressionParser):
     """The grammar of statements, in which grouping sets are of any expressions."""
+
+    PLACEHOLDER_PARSERS = _with_places(ExpressionParser.PLACEHOLDER_PARSERS)
 
     def _parse_cube_or_rollup(self, with_prefix: bool = False) -> exp.Cube | exp.Rollup | None:
         for token, kind in ((TokenType.CUBE, exp.Cube), (TokenType.ROLLUP, exp.Rollup)):
@@ -52,19 +76,26 @@ def parse_statement(text: str, dialect: str | None) -> exp.Query:
     if flaw is None and len(text) > MAX_OTHER_CHARACTERS:
         flaw = f"it has more than {MAX_OTHER_CHARACTERS:,} characters"
     if flaw:
-        raise StatementError(f"Cannot parse {shortened(text)}: {flaw}.", "syntax")
+        odd = _ODD.search(text)
+        offset = min(len(text), MAX_OTHER_CHARACTERS) if odd is None else odd.start()
+        raise refused_at("syntax", f"Cannot parse {shortened(text)}: {flaw}.", text, offset)
     if dialect is not None and dialect != "duckdb":
         text = _transpiled(text, dialect)
     statements = _parsed(text)
-    if len(statements) != 1:
-        given = "none" if not statements else f"{len(statements)}"
-        raise StatementError(f"Expected one statement, got {given}.", "syntax")
+    if not statements:
+        raise refused_at("syntax", "Expected one statement, got none.", text, 0)
+    if len(statements) > 1:
+        several = f"Expected one statement, got {len(statements)}."
+        raise refused_at("syntax", several, text, text.index(";"))
     (statement,) = statements
     if not isinstance(statement, exp.Query):
-        kind = text.split(None, 1)[0].upper()
-        raise StatementError(
-            f"{shortened(kind)} is not answered here: a statement is a SELECT, perhaps with WITH or UNION.",
+        kind = text.split(None, 1)[0]
+        raise refused_at(
             "statement",
+            f"{shortened(kind.upper())} is not answered here: a statement is a SELECT, perhaps with WITH or "
+            "UNION.",
+            text,
+            text.index(kind),
         )
     return statement
 
@@ -76,8 +107,12 @@ def _transpiled(text: str, dialect: str) -> str:
             f"There is no dialect {shortened(dialect)}.{did_you_mean(str(dialect), known)}",
             "syntax",
         )
+    other = Dialect.get_or_raise(dialect)
+    parameters = _with_places(other.parser_class.PLACEHOLDER_PARSERS)
+    grammar = type("Grammar", (other.parser_class,), {"PLACEHOLDER_PARSERS": parameters})
     try:
-        return ";".join(sqlglot.transpile(text, read=dialect, write="duckdb"))
+        parts = grammar(dialect=other).parse(other.tokenize(text), text)
+        return ";".join(part.sql("duckdb") for part in map(_numbered, parts) if part is not None)
     except SqlglotError as error:
         raise _syntax_error(text, error) from None
 
@@ -85,18 +120,29 @@ def _transpiled(text: str, dialect: str) -> str:
 @on_deep_stack
 def _parsed(text: str) -> list[exp.Expr]:
     try:
-        parts = sqlglot.parse(text, dialect=Statements)
+        parts = map(_numbered, sqlglot.parse(text, dialect=Statements))
         return [p for p in parts if p is not None and not isinstance(p, exp.Semicolon)]
     except SqlglotError as error:
         raise _syntax_error(text, error) from None
 
 
+def _numbered(statement: exp.Expr | None) -> exp.Expr | None:
+    """The statement, whose parameters `?` are `$1`, `$2` and so on in the order of the text.
+
+    In the tree they are in another: the queries of WITH come last.
+    """
+    if statement is not None:
+        marks = [mark for mark in statement.find_all(exp.Placeholder) if mark.name == "?"]
+        for at, mark in enumerate(sorted(marks, key=lambda mark: int(mark.meta["start"])), start=1):
+            mark.set("this", str(at))
+    return statement
+
+
 def _syntax_error(text: str, error: SqlglotError) -> StatementError:
     errors = error.errors if isinstance(error, ParseError) else []
     if not errors:
-        return StatementError(
-            f"Cannot parse {shortened(text)}: a quote or a comment is not closed.", "syntax"
-        )
+        unclosed = f"Cannot parse {shortened(text)}: a quote or a comment is not closed."
+        return refused_at("syntax", unclosed, text, len(text))
     first = errors[0]
     reason, _, _ = first["description"].partition(" but got <")
     line, column = first["line"], first["col"]
@@ -114,9 +160,17 @@ def _syntax_error(text: str, error: SqlglotError) -> StatementError:
 def refused(reason: str, text: str, node: exp.Expr | None = None) -> StatementError:
     """The error for a part of a statement, which says where that stands."""
     place = None if node is None else _place(node)
-    if place is None:
-        return StatementError(text, reason)
-    line, column = place
+    return StatementError(text, reason) if place is None else _refused(reason, text, *place)
+
+
+def refused_at(reason: str, text: str, statement: str, offset: int) -> StatementError:
+    """The error for what stands at an offset of the text of a statement."""
+    before = statement[:offset]
+    column = offset - before.rfind("\n")
+    return _refused(reason, text, before.count("\n") + 1, column)
+
+
+def _refused(reason: str, text: str, line: int, column: int) -> StatementError:
     return StatementError(f"{text} (line {line}, column {column})", reason, line, column)
 
 

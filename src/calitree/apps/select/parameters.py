@@ -30,8 +30,8 @@ def bind_parameters(statement: exp.Query, given: Parameters) -> exp.Query:
         if not isinstance(node, exp.Parameter | exp.Placeholder):
             return node
         name = node.name
-        if name == "?" or name.isdigit():
-            at = int(name) - 1 if name != "?" else sum(isinstance(one, int) for one in used)
+        if name.isdigit():
+            at = int(name) - 1
             if not 0 <= at < len(in_order):
                 raise refused("parameters", f"Parameter {at + 1} has no value.", node)
             used.add(at)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from calitree.apps.select.block import Direct
 from calitree.apps.select.commands import command_of
 from calitree.apps.select.fallback import plainly
 from calitree.apps.select.finish import finished
-from calitree.apps.select.grammar import parse_statement
+from calitree.apps.select.grammar import parse_statement, refused, refused_at
 from calitree.apps.select.parameters import Parameters, bind_parameters
 from calitree.apps.select.rewriting import OverAnswers
 from calitree.apps.select.statement import Statement
@@ -22,6 +23,7 @@ from calitree.calibration.parts import plan_of_parts
 from calitree.calibration.planning.plan import Plan
 from calitree.errors import (
     STACK_USED_UP,
+    CalitreeError,
     ExpressionError,
     QueryError,
     SchemaError,
@@ -107,7 +109,6 @@ def sql(
 
     Raises:
         StatementError: The text does not parse, or the tree does not answer it.
-        ExpressionError: An expression cannot be typed.
 
     >>> wide.sql("SELECT city, MEASURE(revenue) AS r FROM wide WHERE price > $p GROUP BY ALL", p=5).rows()
     [{'city': 'Quito', 'r': 30}]
@@ -123,9 +124,11 @@ def sql(
         if command is not None:
             return SqlResult([], command(wide, partial(_explained, wide, dialect, given)))
         query = bind_parameters(parse_statement(text, dialect), given)
+        statement = _statement(then := wide.at(wide.version))
         try:
-            return _answer(wide, query, key)
-        except (QueryError, ExpressionError, SchemaError) as error:
+            with _placing_errors(then, statement, text):
+                return _answer(then, statement, query, key)
+        except ERRORS as error:
             if not fallback:
                 raise
             return SqlResult([], plainly(wide, query), query.sql("duckdb"), str(error))
@@ -158,16 +161,44 @@ def _statement(wide: WideTable) -> Statement:
     return Statement(wide.schema, measures, answered)
 
 
-def _answer(wide: WideTable, query: exp.Query, key: object) -> SqlResult:
+ERRORS = QueryError, ExpressionError, SchemaError
+"""Those of a question."""
+
+
+@contextmanager
+def _placing_errors(wide: WideTable, statement: Statement, text: str) -> Iterator[None]:
+    """Errors of questions tell where in the text it stands what they are about."""
+    try:
+        yield
+    except ERRORS as error:
+        if isinstance(error, StatementError) and error.line is not None:
+            raise
+        reason = error.reason if isinstance(error, StatementError) else "expressions"
+        for node in _wrong_parts(wide, statement):
+            placed = refused(reason, str(error), node)
+            if placed.line is not None:
+                raise placed from error
+        raise refused_at(reason, str(error), text, 0) from error
+
+
+def _wrong_parts(wide: WideTable, statement: Statement) -> Iterator[exp.Expr]:
+    """The parts of a statement that cannot be asked for even by themselves."""
+    for block in statement.blocks:
+        for node, question in block.parts():
+            try:
+                wide.plan(*question)
+            except CalitreeError:
+                yield node
+
+
+def _answer(wide: WideTable, statement: Statement, query: exp.Query, key: object) -> SqlResult:
     """Answer a statement at one version of the tree."""
-    then = wide.at(wide.version)
-    statement = _statement(then)
     direct = statement.direct(query)
     if direct is not None:
         wide.state.statements.put(key, direct)
-        return _answer_direct(then, direct)
+        return _answer_direct(wide, direct)
     rest = statement.rewritten(query.copy())
-    answers = _asked(then, statement)
+    answers = _asked(wide, statement)
     table = _finish(statement, rest, answers)
     results = [result for given in answers.values() for result in given]
     return SqlResult(results, table, rest.sql(dialect="duckdb"))
@@ -215,19 +246,21 @@ def _explained(
 ) -> Plan:
     """The plan of a statement, which is run or not."""
     query = bind_parameters(parse_statement(text, dialect), given)
-    if run:
-        return _answer(wide, query, None).plan
-    statement = _statement(wide)
-    direct = statement.direct(query)
-    if direct is not None:
-        return _without(wide, direct.deleted).plan(*direct.question)
-    statement.rewritten(query)
-    asked = [
-        (_without(wide, over.deleted), question)
-        for over in statement.asked.values()
-        for question in over.questions
-    ]
-    return _plan([there.plan(*question) for there, question in asked])
+    then = wide.at(wide.version)
+    statement = _statement(then)
+    with _placing_errors(then, statement, text):
+        if run:
+            return _answer(then, statement, query, None).plan
+        direct = statement.direct(query)
+        if direct is not None:
+            return _without(then, direct.deleted).plan(*direct.question)
+        statement.rewritten(query)
+        asked = [
+            (_without(then, over.deleted), question)
+            for over in statement.asked.values()
+            for question in over.questions
+        ]
+        return _plan([there.plan(*question) for there, question in asked])
 
 
 def _plan(plans: list[Plan]) -> Plan:

@@ -42,6 +42,7 @@ class Statement:
         self.schema, self.known, self.answered = schema, known, answered
         self.asked: dict[str, OverAnswers] = {}
         """By the names of the tables that have the answers."""
+        self.blocks: list[SelectBlock] = []
 
     def direct(self, query: exp.Query) -> Direct | None:
         """The statement as one question, if that is all it is."""
@@ -110,9 +111,10 @@ class Statement:
         if source is None:
             return None
         filters = [self._without_queries(node, names) for node in source.filters]
-        return SelectBlock(
-            self.schema, self.known, select, source._replace(filters=filters), columns
+        self.blocks.append(
+            SelectBlock(self.schema, self.known, select, source._replace(filters=filters), columns)
         )
+        return self.blocks[-1]
 
     def _without_queries(self, condition: exp.Expr, names: Collection[str]) -> exp.Expr:
         """A condition of WHERE with values in place of its queries."""

@@ -54,15 +54,15 @@ def _placement(snapshot: Snapshot, part: Part) -> Placement:
 
 def _needing(placement: Placement, edges: set[Edge]) -> set[Edge]:
     """These edges, and all whose messages are computed from theirs."""
-    found, added = set(edges), edges
+    needing, added = set(edges), edges
     while added:
         added = {
             edge
-            for edge in placement.edges - found
+            for edge in placement.edges - needing
             if any(source != edge[1] and target == edge[0] for source, target in added)
         }
-        found |= added
-    return found
+        needing |= added
+    return needing
 
 
 def _count_values(snapshot: Snapshot, part: Part) -> None:
