@@ -16,6 +16,7 @@ from benchmarks import (
     spark_growth,
     spark_star,
     star,
+    statements,
     stream,
     text,
     tpcds,
@@ -31,6 +32,6 @@ BENCHMARKS: dict[str, Benchmark] = {
     for module in (
         *(star, latency, growth, triangle, spark_star, spark_growth, chain, tpcds),
         *(whatif, lazy, stream, triangle_updates, cube, why, augment, text, joins),
-        *(deletes, distinct, grain),
+        *(deletes, distinct, grain, statements),
     )
 }

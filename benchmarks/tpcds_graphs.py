@@ -123,7 +123,7 @@ GRAPHS: dict[str, Graph] = {
         "d2": "sr_returned_date_sk = d2.d_date_sk",
         "store": "ss_store_sk = s_store_sk",
     },
-    "sales, returns and the catalog": {
+    "stores, their returns and the catalog": {
         "store_sales": "",
         "store_returns": "ss_item_sk = sr_item_sk and ss_ticket_number = sr_ticket_number and "
         "ss_customer_sk = sr_customer_sk",

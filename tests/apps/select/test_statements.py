@@ -140,6 +140,7 @@ WRONG = {
     "SELECT count(*) FROM wide; SELECT 1": "syntax",
     "SELECT count(* FROM wide": "syntax",
     "SELECT 'open FROM wide": "syntax",
+    "SELECT (sum(price),) AS s FROM wide": "syntax",
     "": "syntax",
     "DELETE FROM wide": "statement",
     "DROP TABLE sales": "statement",

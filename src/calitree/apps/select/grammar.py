@@ -97,6 +97,11 @@ def parse_statement(text: str, dialect: str | None) -> exp.Query:
             text,
             text.index(kind),
         )
+    for part in statement.find_all(exp.Tuple):
+        if len(part.expressions) == 1 and not isinstance(part.parent, exp.Values | exp.Distinct):
+            # As text it would be the value itself.
+            one = "A tuple of one value is not supported here; leave out the comma."
+            raise refused("syntax", one, part)
     return statement
 
 

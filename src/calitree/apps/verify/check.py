@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
@@ -205,11 +206,16 @@ def compare(
     return ""
 
 
+NUMBERS = int | float | Decimal
+
+
 def same(a: Any, b: Any, tolerance: float = 1e-9) -> bool:
     """Equality of two values; floating-point sums may differ by their order."""
     if a is None or b is None:
         return a is b
     if isinstance(a, float) or isinstance(b, float):
+        if not (isinstance(a, NUMBERS) and isinstance(b, NUMBERS)):
+            return False
         x, y = float(a), float(b)
         if math.isnan(x) or math.isnan(y):
             return math.isnan(x) and math.isnan(y)
